@@ -25,6 +25,7 @@ mod decide;
 mod decision;
 mod distribution;
 mod hold;
+mod multipath;
 mod path;
 mod presence;
 mod purse;

@@ -7,6 +7,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::belief::Belief;
 use crate::bucket::BucketSearch;
+use crate::multipath::Trial;
 use crate::presence::Presence;
 use crate::purse::Purse;
 use crate::settings::Settings;
@@ -63,6 +64,8 @@ pub(crate) struct Path {
     pub(crate) purse: Purse,
     /// What the user wishes of it.
     pub(crate) wished: Wished,
+    /// How connections that use several paths together fared on it.
+    pub(crate) trial: Trial,
 }
 
 impl Path {
@@ -81,6 +84,7 @@ impl Path {
             presence: Presence::new(settings, now),
             purse: Purse::new(settings, now),
             wished: Wished::default(),
+            trial: Trial::default(),
         }
     }
 

@@ -111,6 +111,13 @@ impl Losses {
         self.each().map(|(loss, odds)| loss * odds).sum()
     }
 
+    /// Returns the rate of TCP where `free` bit/s are free, in bit/s of payload.
+    pub(crate) fn expected_rate(&self, free: f64, conditions: &Conditions) -> f64 {
+        let rtt = conditions.rtt.map_or(USUAL_RTT, Duration::secs_f64).max(1e-4);
+        let rate = |loss: f64| if loss > 1e-9 { lossy_rate(rtt, loss) } else { f64::INFINITY };
+        self.each().map(|(loss, odds)| odds * rate(loss).min(free * PAYLOAD)).sum()
+    }
+
     /// Takes that of so many streams with so many packets each some have lost packets, whose rate was free.
     pub(crate) fn learn(&mut self, now: Instant, streams: u32, packets: f64, harmed: u32) {
         let kept = 0.5f64.powf((now - self.at).secs_f64().max(0.0) / LOSS_FORGETS);

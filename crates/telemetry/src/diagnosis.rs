@@ -15,10 +15,16 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INFO: u16 = 2;
 const CONGESTION_CONTROL: u16 = 4;
 const MEMORY: u16 = 7;
+/// What answers tell root of a subflow of Multipath TCP, unasked, and in it the number by which this host knows
+/// the whole connection.
+const UPPER: u16 = 19;
+const UPPER_MPTCP: u16 = 3;
+const MPTCP_TOKEN: u16 = 2;
 const WANTED: u8 = 1 << (INFO - 1) | 1 << (CONGESTION_CONTROL - 1) | 1 << (MEMORY - 1);
 /// States of connections that have data to tell of: established, and until both ends have closed. A bit for
 /// each of `include/net/tcp_states.h`.
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+const ESTABLISHED: u8 = 1;
 /// Bytes of `struct inet_diag_msg`.
 const ENTRY: usize = 72;
 /// How often a dump is repeated that the kernel calls interrupted; one that is interrupted
@@ -47,6 +53,9 @@ pub struct Connection {
     pub memory: Memory,
     /// The congestion controller.
     pub controller: String,
+    /// The number of the connection of Multipath TCP of which it is an established subflow, if it is one and
+    /// this process has CAP_NET_ADMIN.
+    pub multipath: Option<u32>,
     /// The kernel's statistics.
     pub info: TcpInfo,
     /// What the kernel finds it by.
@@ -208,6 +217,7 @@ fn connection(message: &Message<'_>) -> Option<Connection> {
         unacknowledged: word(60)?,
         memory: Memory::default(),
         controller: String::new(),
+        multipath: None,
         info: TcpInfo::from_bytes(&[]),
         key: Key { family: *head.first()?, id: *head.get(4..)?.first_chunk()? },
     };
@@ -217,6 +227,7 @@ fn connection(message: &Message<'_>) -> Option<Connection> {
             INFO => (connection.info, is_told) = (TcpInfo::from_bytes(value), true),
             CONGESTION_CONTROL => connection.controller = name(value),
             MEMORY => connection.memory = memory(value),
+            UPPER if head.get(1) == Some(&ESTABLISHED) => connection.multipath = multipath(value),
             _ => {}
         }
     }
@@ -233,6 +244,12 @@ fn end(head: &[u8], port: usize, address: usize) -> Option<SocketAddr> {
         Ipv6Addr::from(bytes).to_canonical()
     };
     Some(SocketAddr::new(address, port))
+}
+
+fn multipath(value: &[u8]) -> Option<u32> {
+    let (_, subflow) = attributes(value).find(|(kind, _)| *kind == UPPER_MPTCP)?;
+    let (_, token) = attributes(subflow).find(|(kind, _)| *kind == MPTCP_TOKEN)?;
+    token.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 fn name(value: &[u8]) -> String {

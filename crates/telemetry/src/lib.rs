@@ -10,6 +10,7 @@
 //! - [`interfaces`] lists interfaces and their addresses, and tells what changes.
 //! - [`kept`] spreads connections that pass this host over several next hops, which they keep
 //!   when the shares change.
+//! - [`mptcp`] says from which addresses connections of Multipath TCP have subflows.
 //! - [`qdisc`] has the queue through which an interface sends, and a token bucket in its place.
 //! - [`route`] lists routes and gives TCP timestamps of microseconds on them.
 //! - [`preferred`] sends what has no more specific route over another next hop than that
@@ -27,6 +28,7 @@ pub mod ethtool;
 pub mod interfaces;
 pub mod kept;
 pub mod marked;
+pub mod mptcp;
 mod namespace;
 pub mod netlink;
 pub mod preferred;

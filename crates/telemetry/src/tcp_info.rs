@@ -49,6 +49,12 @@ fields! {
     min_rtt: u32 = 148;
     /// Segments with payload sent, including retransmissions.
     data_segments_out: u32 = 156;
+    /// Time in which there was something to send or to be acknowledged, us.
+    busy_us: u64 = 168;
+    /// Of that, the time in which the peer's window was full, us.
+    window_limited_us: u64 = 176;
+    /// Of that, the time in which the own buffer was full, us.
+    buffer_limited_us: u64 = 184;
     /// Segments that the receiver reported as marked.
     delivered_marked: u32 = 196;
     /// Retransmission timeouts.

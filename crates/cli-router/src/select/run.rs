@@ -157,6 +157,18 @@ fn said(what: &Event<'_>, file: &File, dry_run: bool) -> Option<(&'static str, V
                 named().map(|(name, part)| (name.to_owned(), (*part).into())).collect();
             ("shares", json!({ "percent": parts, "sentence": sentence }), sentence)
         }
+        Event::Multipath(used) => {
+            let of = |wanted: bool| file.names().zip(*used).filter(move |(_, used)| **used == wanted);
+            let [used, backups] =
+                [true, false].map(|wanted| of(wanted).map(|(name, _)| name).collect::<Vec<_>>());
+            let rest = if backups.is_empty() {
+                String::new()
+            } else {
+                format!("; backups are {}", backups.join(", "))
+            };
+            let sentence = format!("connections of Multipath TCP use {}{rest}", used.join(", "));
+            ("multipath", json!({ "used": used, "backups": backups, "sentence": sentence }), sentence)
+        }
         Event::Warning(sentence) => ("warning", json!({ "sentence": sentence }), (*sentence).to_owned()),
         Event::State(_) => return None,
         Event::Off(changes, restores) => {

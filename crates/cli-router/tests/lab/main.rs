@@ -11,6 +11,7 @@ mod edge_split;
 mod flows;
 mod router;
 mod select;
+mod select_mptcp;
 mod select_sing_box;
 mod select_single;
 #[path = "../../../cli/tests/support/mod.rs"]

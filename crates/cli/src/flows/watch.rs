@@ -254,6 +254,7 @@ mod tests {
             unacknowledged: 0,
             memory: Memory::default(),
             controller: "cubic".to_owned(),
+            multipath: None,
             info: TcpInfo::from_bytes(&info),
             key: Key::default(),
         }

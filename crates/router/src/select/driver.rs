@@ -26,6 +26,7 @@ use super::link::{Interfaces, Link, Reading};
 use super::opener::{Opener, PathSockets};
 use super::route::ROUTES;
 use super::state::{Known, State, Timed};
+use super::subflows::Subflows;
 
 /// Time between two looks at interfaces.
 const LOOK: Span = Span::from_secs(1);
@@ -77,6 +78,8 @@ pub(super) struct Driver {
     /// Tells interfaces of this network namespace.
     netlink: Netlink,
     paths: Vec<Watched>,
+    /// None without Multipath TCP.
+    subflows: Option<Subflows>,
     told: Receiver<Heard>,
     /// Whether interfaces, addresses or routes have changed since that was asked.
     has_changed: bool,
@@ -137,6 +140,7 @@ impl Driver {
             selector,
             netlink,
             paths,
+            subflows: file.mptcp.then(Subflows::open).transpose()?,
             told,
             has_changed: false,
             clock: Clock::now(),
@@ -209,6 +213,11 @@ impl Driver {
         self.selector.weights(self.now())
     }
 
+    /// Returns which paths one connection should use together; `used` are those that it uses now.
+    pub(super) fn together(&self, used: &[bool]) -> Vec<bool> {
+        self.selector.together(self.now(), used)
+    }
+
     /// Returns the state as others see it, with the last decisions.
     pub(super) fn state(&mut self) -> State {
         let mut snapshot = self.snapshot();
@@ -258,6 +267,7 @@ impl Driver {
     fn look(&mut self) {
         self.looked = Some(Clock::now());
         let interfaces = Interfaces::look(&mut self.netlink);
+        self.look_at_subflows(&interfaces);
         let now = self.now();
         for number in 0..self.paths.len() {
             let path = &mut self.paths[number];
@@ -269,6 +279,19 @@ impl Driver {
             }
             if has_changed {
                 self.went(number);
+            }
+        }
+    }
+
+    /// Looks at what connections of Multipath TCP get of each path.
+    fn look_at_subflows(&mut self, interfaces: &Interfaces) {
+        let Some(subflows) = &mut self.subflows else { return };
+        let rates = subflows.look();
+        let now = self.now();
+        for (number, path) in self.paths.iter().enumerate() {
+            let here = rates.iter().filter(|(from, _)| interfaces.leads(from, path.link.via()));
+            if let Some(rate) = here.map(|(_, rate)| *rate).max() {
+                self.selector.backlogged(now, number, rate);
             }
         }
     }

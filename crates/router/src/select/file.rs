@@ -7,6 +7,7 @@ use anyhow::Result;
 use headway_input::toml_keys::Document;
 use headway_net::{ConnectOptions, DEFAULT_PORT, Host, Token, Via};
 use headway_select::{Settings, Strategy, Wishes};
+use headway_telemetry::mptcp;
 use headway_telemetry::preferred::NextHop;
 use headway_units::config_error::check;
 use headway_units::{Bytes, ConfigError, Duration};
@@ -61,6 +62,8 @@ pub struct File {
     pub(super) route: bool,
     /// Whether connections without a more specific route are spread over all paths.
     pub(super) balance: bool,
+    /// Whether paths are endpoints of Multipath TCP, whose connections use those that are worth it.
+    pub(super) mptcp: bool,
     pub(super) path: Vec<PathEntry>,
 }
 
@@ -82,6 +85,7 @@ impl Default for File {
             hook_timeout: Duration::from_ms(10_000),
             route: false,
             balance: false,
+            mptcp: false,
             path: Vec::new(),
         }
     }
@@ -94,7 +98,7 @@ pub(super) struct PathEntry {
     pub(super) name: String,
     /// Where `headway serve` runs, the first of which is asked that answers.
     hosts: Vec<String>,
-    source: Option<IpAddr>,
+    pub(super) source: Option<IpAddr>,
     pub(super) interface: Option<String>,
     mark: Option<u32>,
     pub(super) next_hop: Option<IpAddr>,
@@ -153,6 +157,8 @@ impl File {
         check("balance", !(self.route && self.balance), "cannot be beside `route = true`; leave one out")?;
         check("path", count > 0, "there must be one at least, as `[[path]]`")?;
         check("path", count <= MOST_PATHS, &format!("there are {count}, and at most {MOST_PATHS}"))?;
+        let most = usize::from(mptcp::MOST);
+        check("mptcp", !self.mptcp || count <= most, &format!("is for {most} paths at most"))?;
         for (index, path) in self.path.iter().enumerate() {
             path.check(&format!("path[{index}]"))?;
             let is_new = self.path[..index].iter().all(|other| other.name != path.name);
@@ -163,6 +169,9 @@ impl File {
             let is_here = path.namespace.is_none();
             let rule = "`route` and `balance` set routes of this network namespace only";
             check(&format!("path[{index}].namespace"), is_here || !sets_routes, rule)?;
+            let has_address = path.interface.is_some() || path.source.is_some();
+            let rule = "`mptcp` needs the `interface` or the `source` of each path";
+            check(&format!("path[{index}]"), has_address && is_here || !self.mptcp, rule)?;
             let is_spread = self.balance && path.wishes() != Wishes::default();
             let rule = "`preferred` and `quota` are about the chosen path, and `balance` spreads over all; leave one out";
             check(&format!("path[{index}]"), !is_spread, rule)?;
@@ -195,6 +204,11 @@ impl File {
     /// Whether packets take some path only by a rule of routing that it sets.
     pub(super) fn sets_rules(&self) -> bool {
         self.path.iter().enumerate().any(|(number, path)| path.next_hop_mark(number).is_some())
+    }
+
+    /// Whether it sets what one process at a time may set, besides rules.
+    pub(super) fn sets_routes(&self) -> bool {
+        self.route || self.balance || self.mptcp
     }
 
     /// Returns the file with the token of the far ends, if it is in one.
@@ -317,6 +331,7 @@ mod tests {
             ("hook = [\"\"]\n".to_owned() + TWO, 1, "`hook`"),
             ("route = true\n".to_owned() + TWO, 6, "`next-hop` of each path"),
             ("balance = true\n".to_owned() + TWO, 6, "`next-hop` of each path"),
+            ("mptcp = true\n".to_owned() + TWO, 6, "`interface` or the `source`"),
             ("route = true\nbalance = true\n".to_owned() + TWO, 2, "leave one out"),
             (TWO.replace("\"lte\"", "\"cable\""), 6, "another path has this name"),
             (TWO.replace("192.0.2.7", "192.0.2.7:0"), 3, "is not a port"),

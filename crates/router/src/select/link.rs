@@ -41,6 +41,12 @@ impl Interfaces {
         found
     }
 
+    /// Whether packets from an address take a path.
+    pub(super) fn leads(&self, from: &IpAddr, via: &Via) -> bool {
+        let is_from = via.source.is_none_or(|source| source == *from);
+        is_from && via.interface.as_ref().is_none_or(|name| self.of.get(from) == Some(name))
+    }
+
     /// Returns why a path is down, as a clause; none if nothing speaks against it.
     fn why_down(&self, via: &Via) -> Option<String> {
         let of_source = via.source.map(|source| (source, self.of.get(&source)));
@@ -141,6 +147,11 @@ impl Link {
     fn refused(&self, peer: SocketAddr) -> Option<std::io::Error> {
         let socket = self.sockets.open(peer.is_ipv6(), false);
         socket.and_then(|socket| self.via.check(socket, peer)).err()
+    }
+
+    /// Returns how packets take it.
+    pub(super) const fn via(&self) -> &Via {
+        &self.via
     }
 
     /// Takes what has passed its interface since, unless probes were among that; returns the rate of own

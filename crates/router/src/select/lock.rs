@@ -64,7 +64,7 @@ impl Lock {
 fn cannot(folder: &Path) -> String {
     let path = folder.join(NAME);
     format!(
-        "cannot take the lock {} of those that set routes; run it as root, or leave out `route`, `balance` and paths with a `next-hop` alone",
+        "cannot take the lock {} of those that set routes; run it as root, or leave out `route`, `balance`, `mptcp` and paths with a `next-hop` alone",
         path.display()
     )
 }

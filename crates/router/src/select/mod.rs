@@ -9,6 +9,7 @@ mod keeper;
 mod ledger;
 mod link;
 mod lock;
+mod mptcp;
 mod namespace;
 mod opener;
 mod route;
@@ -17,6 +18,7 @@ mod shares;
 mod socket;
 mod state;
 mod steps;
+mod subflows;
 mod viewers;
 
 use std::net::SocketAddr;
@@ -58,6 +60,8 @@ pub enum Event<'a> {
     Path(&'a str, &'a str),
     /// New connections are spread: what each path gets of a hundred.
     Shares(&'a [u8]),
+    /// Connections of Multipath TCP use these paths, and the others as backups.
+    Multipath(&'a [bool]),
     /// Something cannot be done, as a sentence.
     Warning(&'a str),
     /// The state, once an interval.

@@ -12,6 +12,7 @@ use super::file::File;
 use super::hook::{Change, Hook};
 use super::keeper::Keeper;
 use super::ledger::{Ledger, Now};
+use super::mptcp::Endpoints;
 use super::route::{Router, Rules};
 use super::shares::Shares;
 use super::socket::Socket;
@@ -77,6 +78,9 @@ struct Running<'a> {
     driver: &'a mut Driver,
     rules: Option<&'a Rules<'a>>,
     router: Option<&'a Router>,
+    endpoints: Option<&'a Endpoints>,
+    /// The paths that connections of Multipath TCP use together; none before that was decided.
+    together: Vec<bool>,
     /// How connections are spread, if they are.
     shares: Option<Shares>,
     hook: Option<&'a mut Hook>,
@@ -110,7 +114,7 @@ pub fn run(file: &File, options: &Options, interrupted: &AtomicBool, tell: &mut 
 
 impl<'a> Running<'a> {
     fn new(file: &'a File, parts: &'a mut Parts<'_>, tell: &'a mut Tell<'_>) -> Result<Running<'a>> {
-        let Parts { rules, status, ledger, keeper, hook, router, driver, viewers, .. } = parts;
+        let Parts { rules, status, ledger, keeper, hook, router, endpoints, driver, viewers, .. } = parts;
         let (Some(driver), Some(viewers), Some(keeper)) = (driver, viewers, keeper) else {
             bail!(NOT_BEGUN);
         };
@@ -120,6 +124,8 @@ impl<'a> Running<'a> {
             driver,
             rules: rules.as_ref(),
             router: router.as_ref(),
+            endpoints: endpoints.as_ref(),
+            together: Vec::new(),
             shares,
             hook: hook.as_mut(),
             ledger: ledger.as_mut(),
@@ -179,6 +185,7 @@ impl<'a> Running<'a> {
         self.act();
         if is_news {
             self.spread();
+            self.join();
         }
         if self.driver.has_changed() {
             self.restore();
@@ -229,6 +236,27 @@ impl<'a> Running<'a> {
         self.route();
     }
 
+    /// Has connections of Multipath TCP use the paths that they should use now, if they are to.
+    fn join(&mut self) {
+        if !self.file.mptcp {
+            return;
+        }
+        let together = self.driver.together(&self.together);
+        if together != self.together {
+            self.together = together;
+            (self.tell)(Event::Multipath(&self.together));
+            self.set_endpoints();
+        }
+    }
+
+    fn set_endpoints(&mut self) {
+        if let Some(endpoints) = self.endpoints.filter(|_| !self.together.is_empty())
+            && let Err(refused) = endpoints.take(&self.together)
+        {
+            self.warn(format!("an endpoint of Multipath TCP cannot be set: {refused:#}"));
+        }
+    }
+
     fn route(&mut self) {
         let (Some(router), Some(chosen)) = (self.router, self.taken) else { return };
         let only_chosen: Vec<u8> = (0..self.file.path.len()).map(|path| u8::from(path == chosen)).collect();
@@ -254,6 +282,7 @@ impl<'a> Running<'a> {
     /// Does once a second what follows from what ages.
     fn refresh(&mut self) {
         self.spread();
+        self.join();
         let driver = &mut *self.driver;
         self.viewers.refresh(|| driver.state());
         self.keep(false);
@@ -280,6 +309,7 @@ impl<'a> Running<'a> {
         if self.taken.is_some_and(|chosen| self.driver.is_up(chosen)) {
             self.route();
         }
+        self.set_endpoints();
     }
 
     /// Does once an interval what may have become undone, and tells the state.
@@ -288,6 +318,7 @@ impl<'a> Running<'a> {
             self.warn(format!("a rule for a `next-hop` cannot be set: {refused:#}"));
         }
         self.route();
+        self.set_endpoints();
         let state = self.driver.state();
         self.viewers.publish(&state, &[]);
         (self.tell)(Event::State(&state));

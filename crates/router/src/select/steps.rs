@@ -14,6 +14,7 @@ use super::hook::Hook;
 use super::keeper::Keeper;
 use super::ledger::{Ledger, Now};
 use super::lock::Lock;
+use super::mptcp::Endpoints;
 use super::opener::Opener;
 use super::route::{Router, Rules};
 use super::socket::{SOCKET, Socket};
@@ -38,6 +39,8 @@ pub(super) enum Step {
     Hook,
     /// The process that sets routes.
     Router,
+    /// The process that sets endpoints of Multipath TCP.
+    Endpoints,
     /// All rights, which are given up: from now on this process reads what far ends send.
     Privileges,
     /// The threads that ask paths.
@@ -47,13 +50,14 @@ pub(super) enum Step {
 }
 
 /// The steps of a choice that goes on.
-pub(super) const ALL: [Step; 9] = [
+pub(super) const ALL: [Step; 10] = [
     Step::Rules,
     Step::Sockets,
     Step::Keeper,
     Step::Opener,
     Step::Hook,
     Step::Router,
+    Step::Endpoints,
     Step::Privileges,
     Step::Driver,
     Step::Viewers,
@@ -79,6 +83,7 @@ pub(super) struct Parts<'a> {
     opener: Option<Arc<Opener>>,
     pub(super) hook: Option<Hook>,
     pub(super) router: Option<Router>,
+    pub(super) endpoints: Option<Endpoints>,
     pub(super) driver: Option<Driver>,
     pub(super) viewers: Option<Viewers>,
 }
@@ -101,6 +106,7 @@ impl<'a> Parts<'a> {
             opener: None,
             hook: None,
             router: None,
+            endpoints: None,
             driver: None,
             viewers: None,
         }
@@ -110,7 +116,7 @@ impl<'a> Parts<'a> {
     /// sets some. What changes nothing else may use those of another process.
     fn begin_rules(&mut self) -> Result<()> {
         let file = self.file;
-        let sets_routes = self.acts && (file.route || file.balance);
+        let sets_routes = self.acts && file.sets_routes();
         if !file.sets_rules() && !sets_routes {
             return Ok(());
         }
@@ -177,6 +183,7 @@ impl Life for Parts<'_> {
     const END: &'static [Step] = &[
         // At once, so that the default route holds again.
         Step::Router,
+        Step::Endpoints,
         Step::Driver,
         Step::Opener,
         Step::Hook,
@@ -204,6 +211,10 @@ impl Life for Parts<'_> {
                 let wanted = acts && (file.route || file.balance);
                 self.router = wanted.then(|| Router::start(&file.path, file.balance)).transpose()?;
             }
+            Step::Endpoints => {
+                let wanted = acts && file.mptcp;
+                self.endpoints = wanted.then(|| Endpoints::start(&file.path)).transpose()?;
+            }
             Step::Privileges => headway_privileges::drop_all_but_talk()?,
             Step::Driver => self.begin_driver()?,
             Step::Viewers => self.begin_viewers()?,
@@ -222,6 +233,7 @@ impl Life for Parts<'_> {
             Step::Opener => self.opener = None,
             Step::Hook => self.hook = None,
             Step::Router => self.router = None,
+            Step::Endpoints => self.endpoints = None,
             Step::Driver => self.driver = None,
             Step::Viewers => self.viewers = None,
             Step::Privileges => {}
