@@ -38,6 +38,8 @@
 //!   that does not move after a loss. Otherwise a sender that ignores losses would be halved.
 //! - **The RTT without a queue is the least mean of four samples.** The least single sample is one that
 //!   jitter spared, and a window computed from it is too small for all others.
+//! - **Edges at both ends of a link tell each other which flows they hold, not how many:** most pass both, and
+//!   count once (`peer`). A set of bits does that in a message that always has the same size.
 //! - **A middlebox leaves alone what is in doubt:** connections that were there before it, without a window
 //!   scale of both ends, with signed headers, or for which its tables have no room.
 
@@ -53,6 +55,7 @@ mod load;
 mod middlebox;
 mod monitor;
 mod notes;
+mod peer;
 mod policy;
 mod ports;
 mod probes;
@@ -73,6 +76,7 @@ pub use load::Load;
 pub use middlebox::{Counts, Limits, Middlebox, Noted, Tracked};
 pub use monitor::{LOOKS, LinkView, Monitor, Rates, Treatments};
 pub use notes::News;
+pub use peer::{Peer, TOLD};
 pub use policy::{Class, MOST_CLASSES, Policy, ShareBy, Split};
 pub use ports::Ports;
 pub use probes::{Demand, Probe, ProbeKind, Probed, Prober};

@@ -154,6 +154,13 @@ impl Middlebox {
         Middlebox { watch: Some(watch), new: NEW, ..self }
     }
 
+    /// Has its monitor, if it has one, share the link with that of an edge at the other end.
+    pub fn coordinate(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.monitor.coordinate();
+        }
+    }
+
     /// Lets the bytes of a packet pass that arrived on a side, 0 or 1; returns whether
     /// its window was lowered.
     pub fn on_bytes(&mut self, bytes: &mut [u8], framing: Framing, side: u8, now: Instant) -> bool {

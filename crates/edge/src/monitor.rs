@@ -13,7 +13,9 @@ use crate::policy::HEADERS;
 use crate::snapshot::{ProbeState, RateState};
 use crate::usage::Usage;
 use crate::waited::Waited;
-use crate::{Demand, Judged, LinkRate, Load, Policy, Probe, Probed, Prober, Seen, Shares, Signals, Weight};
+use crate::{
+    Demand, Judged, LinkRate, Load, Peer, Policy, Probe, Probed, Prober, Seen, Shares, Signals, Weight,
+};
 
 /// Receivers acknowledge every second segment (RFC 9293 3.8.6.3).
 pub(crate) const SEGMENTS_PER_ACK: u64 = 2;
@@ -58,6 +60,8 @@ pub struct Monitor {
     link: LinkRate,
     /// None where nothing is probed.
     prober: Option<Prober>,
+    /// None without another edge at the link.
+    peer: Option<Peer>,
     /// What flows did with the link until the last look.
     demand: Demand,
     thresholds: Thresholds,
@@ -164,6 +168,7 @@ impl Monitor {
             is_known: rates.is_some(),
             link: LinkRate::default(),
             prober: None,
+            peer: None,
             demand: Demand::default(),
             thresholds: policy.classifier,
             means,
@@ -196,6 +201,16 @@ impl Monitor {
     /// Has the link probed for at most so many bytes an hour, by whoever asks [`Monitor::next_probe`].
     pub fn probing(self, budget: Bytes) -> Monitor {
         Monitor { prober: Some(Prober::new(budget)), ..self }
+    }
+
+    /// Has the link, whose rates must be known, shared with an edge at its other end.
+    pub fn coordinate(&mut self) {
+        self.peer.get_or_insert_default();
+    }
+
+    /// Returns the edge at the other end, if there is one.
+    pub const fn peer(&mut self) -> Option<&mut Peer> {
+        self.peer.as_mut()
     }
 
     /// Returns what is to be measured after the last look, if anything is; one at a time, until
@@ -264,6 +279,9 @@ impl Monitor {
         if let Some(prober) = &mut self.prober {
             inputs.push(prober);
         }
+        if let Some(peer) = &mut self.peer {
+            inputs.push(peer);
+        }
         let decisions = self.evaluator.evaluate(now, &mut inputs);
         let held = facts.iter().zip(&decisions).filter(|(flow, _)| flow.side == Side::Wan);
         let held = held.filter_map(|(_, decision)| decision.bucket()).min();
@@ -283,7 +301,10 @@ impl Monitor {
             }
             Judged { seen, features, behaviour, rates, main_side, unused, decision, news }
         };
-        let judged = seen.into_iter().zip(known).zip(decisions).map(judge).collect();
+        let judged: Vec<Judged> = seen.into_iter().zip(known).zip(decisions).map(judge).collect();
+        if let Some(peer) = &mut self.peer {
+            peer.look(&judged);
+        }
         let rates = Rates {
             available: self.evaluator.available(),
             factors: self.link.factors(),

@@ -54,6 +54,23 @@ impl Token {
         self.mac(prover, nonces).verify_slice(proof).is_ok()
     }
 
+    /// Returns the tag of a datagram of [`crate::Sealed`].
+    pub(crate) fn tag(&self, datagram: &[u8]) -> [u8; 32] {
+        self.mac_of(datagram).finalize().into_bytes().into()
+    }
+
+    /// Returns whether it has this tag; compares in constant time.
+    pub(crate) fn has_tagged(&self, datagram: &[u8], tag: &[u8; 32]) -> bool {
+        self.mac_of(datagram).verify_slice(tag).is_ok()
+    }
+
+    fn mac_of(&self, datagram: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        mac.update(b"headway sealed datagram 1");
+        mac.update(datagram);
+        mac
+    }
+
     fn mac(&self, prover: Prover, nonces: &Nonces) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(prover.label());

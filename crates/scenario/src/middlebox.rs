@@ -32,6 +32,9 @@ pub struct MiddleboxSpec {
     pub rate: Option<Rate>,
     /// The rate towards there; default `rate`.
     pub up: Option<Rate>,
+    /// The node of the middlebox at the other end of the link, with which it shares that by one allotment; that
+    /// one names this one. Both know the rate. Default: none.
+    pub peer: Option<String>,
     /// How flows share it: the keys of a policy, or a file with them; default that of `headway edge`.
     #[serde(default)]
     pub policy: PolicySource,
@@ -194,6 +197,18 @@ pub(crate) fn check_middleboxes(topology: &Topology, scenario: &Scenario) -> Res
             let at = if at.starts_with("class[") { at.to_owned() } else { format!("policy.{at}") };
             ConfigError::new(&key(&at), mistake.message())
         })?;
+        if let Some(peer) = &middlebox.peer {
+            let mut others = scenario.middlebox.iter();
+            let names = others.any(|other| other.at == *peer && other.peer.as_ref() == Some(at));
+            let rule = format!("there must be a middlebox at `{peer}` that has `peer = \"{at}\"`");
+            check(&key("peer"), names && peer != at, &rule)?;
+            let is_known = middlebox.rate.is_some() && policy.follows_rtt();
+            check(
+                &key("peer"),
+                is_known,
+                "needs `rate`, and a policy that follows RTTs and does not share by number",
+            )?;
+        }
         let rule = "is needed where flows share by number, or RTTs are not followed";
         check(&key("rate"), middlebox.rate.is_some() || policy.follows_rtt(), rule)?;
     }

@@ -321,6 +321,14 @@ const WHOLE: &[Row<Scenario>] = &[
         used: |_| None,
     },
     Row {
+        keys: "`[[middlebox]]`: `peer`",
+        has: ["yes", "no", "no"],
+        used: |scenario| {
+            let has = scenario.middlebox.iter().any(|middlebox| middlebox.peer.is_some());
+            first(&[("middlebox[0].peer", has)])
+        },
+    },
+    Row {
         keys: "`[[middlebox]]`: a `policy` with `literal` or `follow-available`",
         has: ["yes", "no", "no"],
         used: |scenario| {

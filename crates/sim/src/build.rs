@@ -334,6 +334,12 @@ impl Builder {
             let id = self.network.add_middlebox(&spec.policy(scenario), spec.rates());
             self.middleboxes.push(id);
         }
+        for (id, spec) in self.middleboxes.iter().zip(&scenario.middlebox) {
+            let peer = scenario.middlebox.iter().position(|other| Some(&other.at) == spec.peer.as_ref());
+            if let Some(peer) = peer.and_then(|peer| self.middleboxes.get(peer)) {
+                self.network.pair_middleboxes(*id, *peer);
+            }
+        }
     }
 
     /// Adds the NICs of all hosts that have one, and returns them by node.

@@ -5,6 +5,7 @@ mod history;
 mod run;
 mod second;
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -93,7 +94,7 @@ pub(crate) struct EdgeArgs {
     /// Show all of it on a page at this address, 127.0.0.1:8080 without one, with metrics for Prometheus at
     /// /metrics; addresses that other hosts reach need a token.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080", help_heading = "Output")]
-    page: Option<std::net::SocketAddr>,
+    page: Option<SocketAddr>,
     /// File with the token for viewers of the page. They send it in plain text, so it must not be that of
     /// measurements; other users must not be able to read the file.
     #[arg(long, value_name = "FILE", requires = "page", help_heading = "Output")]
@@ -117,10 +118,20 @@ pub(crate) struct EdgeArgs {
     /// File with the token of these hosts, also in the variable HEADWAY_TOKEN.
     #[arg(long, value_name = "FILE", requires = "probe", help_heading = "Probing")]
     probe_token_file: Option<PathBuf>,
+    /// Share the link with `headway edge` at its other end, at this address (with a UDP port, 8622 without): each
+    /// tells the other once a second which flows share, and all get alike. Both need the rate and the key.
+    #[arg(long, value_name = "ADDRESS", value_parser = peer, requires_all = ["rate", "peer_key_file"], help_heading = "Link")]
+    peer: Option<SocketAddr>,
+    /// File with the key that both edges have, of at least 16 characters.
+    #[arg(long, value_name = "FILE", requires = "peer", help_heading = "Link")]
+    peer_key_file: Option<PathBuf>,
     /// Most connections that are limited; further ones pass unchanged.
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     connections: u32,
 }
+
+/// The port of edges that coordinate: after that of `headway serve`.
+const PEER_PORT: u16 = headway_net::DEFAULT_PORT + 1;
 
 /// Less does not even pay for pairs in both directions every few minutes.
 const LEAST_PROBE_BUDGET: Bytes = Bytes::new(2_000_000);
@@ -132,6 +143,12 @@ fn probe_budget(text: &str) -> Result<Bytes, String> {
         return Err(format!("must be {LEAST_PROBE_BUDGET} or more"));
     }
     Ok(budget)
+}
+
+/// Reads the address of the other edge, whose port may be left out.
+fn peer(text: &str) -> Result<SocketAddr, String> {
+    let usual = |_| text.parse::<IpAddr>().map(|address| SocketAddr::new(address, PEER_PORT));
+    text.parse().or_else(usual).map_err(|_| "must be an address, or one with a port".to_owned())
 }
 
 #[derive(Debug, clap::Subcommand)]

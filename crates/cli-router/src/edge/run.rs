@@ -61,6 +61,7 @@ fn options(args: &EdgeArgs) -> Result<Options> {
         [] => None,
         _ => token::read(args.probe_token_file.as_deref())?,
     };
+    let peer_key = args.peer_key_file.as_deref().map(|file| token::read(Some(file))).transpose()?.flatten();
     let probe = args.probe.iter().map(|host| ConnectOptions {
         port: host.port.unwrap_or(headway_net::DEFAULT_PORT),
         token: token.clone(),
@@ -77,6 +78,7 @@ fn options(args: &EdgeArgs) -> Result<Options> {
         signals: args.signals.clone(),
         probe: probe.collect(),
         probe_budget: args.probe_budget,
+        peer: args.peer.zip(peer_key),
         connections: args.connections,
     })
 }

@@ -5,6 +5,7 @@
 mod carriers;
 mod edge;
 mod edge_life;
+mod edge_peer;
 mod edge_policy;
 mod edge_shares;
 mod edge_split;

@@ -32,6 +32,8 @@ pub struct Facts {
     pub queued: PerSide<Duration>,
     /// The part of what passes the link that is data.
     pub payload: f64,
+    /// The part of what flows share towards each side that those of this router have, where others share it.
+    pub part: PerSide<f64>,
     /// What windows towards each side are multiplied with.
     pub widening: PerSide<f64>,
     /// What the router can do.

@@ -183,7 +183,7 @@ impl Towards {
         let bucket = bucket(facts, side, (ceiling, narrow), hold);
         // What is available is so beside the others.
         let besides = if available.is_some() { Rate::ZERO } else { besides };
-        let shared = available.map_or(left, |free| free.rate).max(least).min(ceiling);
+        let shared = available.map_or(left, |free| free.rate).max(least).min(ceiling).scale(facts.part[side]);
         let shared = Some(shared).filter(|shared| *shared < access);
         let has = facts.carried[side].map_or(ceiling, |carried| carried.min(ceiling));
         let left = left.max(least);

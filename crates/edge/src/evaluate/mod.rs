@@ -93,6 +93,7 @@ impl Evaluator {
             carried: PerSide::default(),
             queued: PerSide::default(),
             payload: 1.0,
+            part: PerSide::both(1.0),
             widening: PerSide::both(1.0),
             means,
             flows: Vec::new(),
@@ -141,7 +142,7 @@ impl Evaluator {
         self.facts.estimates.clear();
         (self.facts.besides, self.facts.carried) = (PerSide::default(), PerSide::default());
         self.facts.queued = PerSide::default();
-        self.facts.widening = PerSide::both(1.0);
+        (self.facts.part, self.facts.widening) = (PerSide::both(1.0), PerSide::both(1.0));
         inputs.iter_mut().for_each(|input| input.tell(now, &mut self.facts));
         let is_limited = |flow| self.held.get(&flow).is_some_and(Held::is_limited);
         self.holds = PerSide::of(|side| self.hold(now, side));

@@ -3,6 +3,7 @@
 mod capture;
 mod default_route;
 mod page;
+mod peer;
 mod policy;
 mod probing;
 mod run;
@@ -46,6 +47,8 @@ pub struct Options {
     pub probe: Vec<ConnectOptions>,
     /// The most bytes that this may cost in an hour.
     pub probe_budget: Bytes,
+    /// The edge at the other end of the link, and the key that both have.
+    pub peer: Option<(SocketAddr, headway_net::Token)>,
     /// The most connections that are held. Range 1 to 1 048 576.
     pub connections: u32,
 }

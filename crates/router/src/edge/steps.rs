@@ -7,6 +7,7 @@ use headway_kernel::{EdgeInstance, EdgeInterface, EdgeOptions, EdgeSession};
 
 use super::capture::Capture;
 use super::page::{Page, Plan};
+use super::peer::PeerSocket;
 use super::policy::Rules;
 use super::probing::Probing;
 use super::shaper::Shaper;
@@ -29,7 +30,7 @@ pub(super) enum Step {
     Instance,
     /// What edges have left that were killed with their processes. Only whoever has the place may remove it.
     Remains,
-    /// The socket for signals, the history, and the reader of it for a page: they may be for root only.
+    /// The sockets for signals and of the other edge, the history, and the reader of it for a page: they may be for root only.
     Files,
     /// The programs at the interface: connections that begin from now on are held.
     Programs,
@@ -68,6 +69,7 @@ pub(super) struct Edge<'a> {
     pub(super) splitter: Option<Splitter>,
     instance: Option<EdgeInstance>,
     signals: Option<SignalSocket>,
+    peer: Option<PeerSocket>,
     store: Option<Store>,
     plan: Option<Plan>,
     pub(super) programs: Option<EdgeSession>,
@@ -91,6 +93,11 @@ impl Edge<'_> {
         if options.rates.is_none() && !rules.policy.follows_rtt() {
             bail!("without `--rate` the rate is found by RTTs; say it, or leave out `follow-rtt = false`");
         }
+        if options.peer.is_some() && (options.rates.is_none() || !rules.policy.follows_rtt()) {
+            bail!(
+                "`--peer` needs `--rate`, and a policy with `follow-rtt = true` that does not share by number"
+            );
+        }
         let splits = rules.policy.splits() && !options.dry_run;
         Ok(Edge {
             options,
@@ -101,6 +108,7 @@ impl Edge<'_> {
             splitter: None,
             instance: None,
             signals: None,
+            peer: None,
             store: None,
             plan: None,
             programs: None,
@@ -138,6 +146,7 @@ impl Edge<'_> {
         let sources = Sources {
             capture: self.live.take().map(Capture::start).transpose()?,
             signals: self.signals.take(),
+            peer: self.peer.take(),
             probing: Probing::start(&options.probe)?.map(|probing| (probing, options.probe_budget)),
         };
         let between = [&*options.lan, &options.wan];
@@ -179,6 +188,8 @@ impl Life for Edge<'_> {
             }
             Step::Files => {
                 self.signals = options.signals.as_deref().map(SignalSocket::open).transpose()?;
+                let peer = options.peer.clone();
+                self.peer = peer.map(|(address, key)| PeerSocket::open(address, key)).transpose()?;
                 self.store = options.history.as_deref().map(|path| Store::open(path, SIZE)).transpose()?;
                 self.plan = Some(Plan::new(options)?);
             }
@@ -204,7 +215,7 @@ impl Life for Edge<'_> {
                 self.history = None;
             }
             Step::Files => {
-                (self.signals, self.store) = (None, None);
+                (self.signals, self.peer, self.store) = (None, None, None);
                 self.plan = None;
             }
             Step::Shaper => self.shaper = None,
@@ -241,6 +252,7 @@ mod tests {
             signals: Some(folder.join("signals")),
             probe: Vec::new(),
             probe_budget: Bytes::new(50_000_000),
+            peer: None,
             connections: 64,
         }
     }

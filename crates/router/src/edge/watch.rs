@@ -13,6 +13,7 @@ use headway_kernel::{EdgeCounters, EdgeSession, Error};
 use headway_units::{Bytes, Instant, Rate, Side};
 
 use super::capture::{Capture, Ends, Report};
+use super::peer::PeerSocket;
 use super::probing::{Answered, Probing};
 use super::signals::SignalSocket;
 
@@ -43,6 +44,7 @@ pub(super) struct Sources {
     /// None where this process may not capture.
     pub(super) capture: Option<Capture>,
     pub(super) signals: Option<SignalSocket>,
+    pub(super) peer: Option<PeerSocket>,
     /// With the most bytes an hour.
     pub(super) probing: Option<(Probing, Bytes)>,
 }
@@ -75,10 +77,13 @@ impl Watch {
         sources: Sources,
     ) -> Watch {
         let monitor = Monitor::new(policy, rates);
-        let monitor = match &sources.probing {
+        let mut monitor = match &sources.probing {
             Some((_, budget)) => monitor.probing(*budget),
             None => monitor,
         };
+        if sources.peer.is_some() {
+            monitor.coordinate();
+        }
         Watch {
             lan: lan.to_owned(),
             wan: wan.to_owned(),
@@ -98,13 +103,17 @@ impl Watch {
         self.monitor.set_policy(policy);
     }
 
-    /// Hears what others say of the link. To be called often, so that it is known when they said it.
+    /// Hears what others say of the link, and talks with the edge at its other end. To be called often, so that it is known when they said it.
     ///
     /// # Errors
     /// When the machine has no clock.
     pub(super) fn listen(&mut self) -> Result<(), Error> {
+        let now = Instant::from_ns(headway_kernel::now()?);
         if let Some(socket) = &mut self.sources.signals {
-            socket.read(Instant::from_ns(headway_kernel::now()?), self.monitor.signals());
+            socket.read(now, self.monitor.signals());
+        }
+        if let (Some(socket), Some(peer)) = (&mut self.sources.peer, self.monitor.peer()) {
+            socket.talk(now, peer);
         }
         Ok(())
     }

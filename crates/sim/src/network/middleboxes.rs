@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use headway_arithmetic::flow::{Packet as Seen, flag};
-use headway_edge::{Limits, Middlebox, Monitor, Noted, Policy};
+use headway_edge::{Limits, Middlebox, Monitor, Noted, Policy, TOLD};
 use headway_units::{Duration, Instant, PerSide, Rate, Side};
 
 use super::echoes::Echoes;
@@ -18,6 +18,10 @@ use crate::tap::{SENDER_SCALE, field, largest_segment, receiver_scale};
 
 /// How often connections are looked for that were silent for too long.
 const EXPIRE_EVERY: Duration = Duration::from_ms(10_000);
+/// How often paired middleboxes tell each other something, and how long that is on its way: longer than on
+/// most links.
+const TELLS_EVERY: Duration = Duration::from_ms(1_000);
+const TELLS_AFTER: Duration = Duration::from_ms(100);
 /// Sequence number of the first byte of data of both ends; those of their SYNs are one less.
 const FIRST: u32 = 1;
 
@@ -41,6 +45,19 @@ struct Station {
     expired: Instant,
     /// What is free towards each side, where that is followed.
     free: Option<PerSide<Free>>,
+    /// Where it coordinates with another one.
+    peer: Option<Letters>,
+}
+
+/// What a middlebox and the one at the other end of the link tell each other.
+#[derive(Debug)]
+struct Letters {
+    /// The other one.
+    peer: u32,
+    /// When this one is to tell it something.
+    due: Instant,
+    /// What has come from it, and when that arrives.
+    letter: Option<(Instant, Box<[u8; TOLD]>)>,
 }
 
 /// A flow as middleboxes see it.
@@ -70,6 +87,23 @@ pub(super) struct Middleboxes {
 }
 
 impl Middleboxes {
+    /// Has a middlebox tell what is due, and hear what has arrived.
+    fn exchange(&mut self, now: Instant, place: usize) {
+        let Station { middlebox, peer: Some(letters), .. } = &mut self.stations[place] else { return };
+        let Some(peer) = middlebox.monitor().and_then(Monitor::peer) else { return };
+        if let Some((_, told)) = letters.letter.take_if(|(at, _)| *at <= now) {
+            peer.hear(now, &told);
+        }
+        if letters.due > now {
+            return;
+        }
+        letters.due = now + TELLS_EVERY;
+        let (told, to) = (Box::new(peer.message()), letters.peer as usize);
+        if let Some(Letters { letter, .. }) = &mut self.stations[to].peer {
+            *letter = Some((now + TELLS_AFTER, told));
+        }
+    }
+
     pub(super) fn memory(&self) -> usize {
         let free = self.stations.iter().filter_map(|station| station.free.as_ref()).flat_map(|free| &free.0);
         self.stations.len() * size_of::<Station>()
@@ -150,11 +184,20 @@ impl Network {
             },
             counts: MiddleboxCounts::default(),
             expired: Instant::ZERO,
+            peer: None,
             free: policy.follow_available.then(|| capacity.map(Free::new)),
         });
         self.constraints.indivisible();
         self.topology_changed = true;
         MiddleboxId(id)
+    }
+
+    /// Has a middlebox, whose policy follows RTTs and whose rates are known, tell another one once a second
+    /// what shares the link, and hear the same from it, if that is paired with it, too.
+    pub fn pair_middleboxes(&mut self, middlebox: MiddleboxId, peer: MiddleboxId) {
+        let station = &mut self.middleboxes.stations[middlebox.0 as usize];
+        station.peer = Some(Letters { peer: peer.0, due: Instant::ZERO, letter: None });
+        station.middlebox.coordinate();
     }
 
     /// Returns the latest decisions of a middlebox, the oldest first.
@@ -216,6 +259,7 @@ impl Network {
     /// Tells a middlebox of a packet; returns the window in segments with which it leaves, if that is lower.
     fn window_behind(&mut self, middlebox: u32, packet: &Packet) -> Option<u32> {
         let flow = packet.owner as usize;
+        self.middleboxes.exchange(Instant::from_ns(self.queues.now), middlebox as usize);
         let connection = self.middleboxes.connections.get_mut(flow)?.as_mut()?;
         let place = connection.passages.iter().position(|passage| passage.middlebox.0 == middlebox)?;
         let is_ack = packet.kind == Kind::Ack;
@@ -237,7 +281,8 @@ impl Network {
         }
         let (mss, scale) = (connection.mss, connection.scale);
         let now = Instant::from_ns(self.queues.now);
-        let Station { middlebox, counts, expired, free } = &mut self.middleboxes.stations[middlebox as usize];
+        let Station { middlebox, counts, expired, free, .. } =
+            &mut self.middleboxes.stations[middlebox as usize];
         if packet.kind == Kind::Syn && now - *expired > EXPIRE_EVERY {
             middlebox.expire(now);
             *expired = now;

@@ -12,6 +12,7 @@ mod chain;
 mod channel;
 mod closed_forms;
 mod conservation;
+mod coordination;
 mod decisions;
 mod determinism;
 mod explicit;
