@@ -1,6 +1,7 @@
 //! `headway estimate`: runs estimators over recorded streams.
 
 mod print;
+mod truth;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use headway_estimate::offline::{Answer, Bench, Denoising, Estimator, Score};
-use headway_estimate::stream::{TableStream, parse_table};
+use headway_estimate::stream::{TableStream, Truth, parse_table};
 use headway_estimate::{MultiRate, Settings};
 use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Rate};
@@ -45,6 +46,13 @@ pub(crate) struct EstimateArgs {
     /// Split every stream into parts of this many gaps, such as the 64 of a p-stream, and drop the remainder.
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..), value_name = "GAPS")]
     split: Option<u32>,
+    /// Capture of the link behind the bottleneck, in the direction of the streams: what was free is the capacity
+    /// without what else passed, in place of the column `free_bps`.
+    #[arg(long, value_name = "CAPTURE")]
+    truth: Option<PathBuf>,
+    /// UDP port to which the streams in the capture were sent.
+    #[arg(long, value_name = "PORT", default_value_t = headway_net::DEFAULT_PORT, requires = "truth")]
+    probe_port: u16,
     /// Also print the answers to every stream.
     #[arg(long)]
     each: bool,
@@ -102,6 +110,7 @@ With --model FILE, a trained model for either:
 Examples:
   headway estimate streams.csv --capacity '100 Mb/s'
   headway estimate streams.csv --method excursion,bass,pathchirp --split 64 --each
+  headway estimate streams.csv --truth link.pcap --capacity '100 Mb/s' --split 64
   headway estimate streams.csv --method excursion --denoise bass --json | jq '.methods[0].relative_error'",
         names(true),
         names(false)
@@ -174,15 +183,21 @@ pub(crate) fn run(args: &EstimateArgs, json: bool) -> anyhow::Result<()> {
     let text = headway_input::text(&args.file, headway_input::TRACE)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let mut streams = parse_table(&text, &args.file, args.packet)?;
+    if args.capacity == Rate::ZERO {
+        bail!("--capacity must be more than 0");
+    }
+    let truth = args.truth.as_deref().map(|path| truth::read(path, args.probe_port, &streams, args.capacity));
+    let truth = truth.transpose()?;
     if let Some(gaps) = args.split {
         streams = split(&streams, gaps as usize);
         if streams.is_empty() {
             bail!("{}: no stream has {gaps} gaps", args.file.display());
         }
     }
-    if args.capacity == Rate::ZERO {
-        bail!("--capacity must be more than 0");
+    if let Some(truth) = &truth {
+        streams.iter_mut().for_each(|stream| stream.free = truth.of(&stream.record));
     }
+    let overall = truth.as_ref().and_then(Truth::overall);
     let packet = streams.first().map_or(Bytes::ZERO, |stream| stream.record.packet);
     let settings = Settings::for_link(packet, args.capacity);
     let model = args.model.as_deref().map(model_file::read).transpose()?;
@@ -203,9 +218,9 @@ pub(crate) fn run(args: &EstimateArgs, json: bool) -> anyhow::Result<()> {
         scored.push(Scored { estimator, answers, score, outside });
     }
     if json {
-        out::document(&serde_json::to_string_pretty(&print::value(&streams, &scored))?);
+        out::document(&serde_json::to_string_pretty(&print::value(&streams, &scored, overall))?);
     } else {
-        print_line!("{}", print::text(&streams, &scored, args.each));
+        print_line!("{}", print::text(&streams, &scored, overall, args.each));
     }
     Ok(())
 }

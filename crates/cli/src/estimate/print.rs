@@ -3,6 +3,7 @@
 use headway_estimate::offline::{Answer, Answers, QUANTILES, null_verdicts};
 use headway_estimate::stream::TableStream;
 use headway_estimate::{Bound, Decision};
+use headway_units::Rate;
 use headway_units::statistics::closest;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use super::Scored;
 use headway_program::table::table;
 
 /// Formats the scores, and with `each` the answers to every stream.
-pub(super) fn text(streams: &[TableStream], scored: &[Scored], each: bool) -> String {
+pub(super) fn text(streams: &[TableStream], scored: &[Scored], overall: Option<Rate>, each: bool) -> String {
     let mut parts = Vec::new();
     if each {
         parts.push(answers(streams, scored));
@@ -24,6 +25,7 @@ pub(super) fn text(streams: &[TableStream], scored: &[Scored], each: bool) -> St
         0 => format!("{} streams, without the truth (column free_bps).", streams.len()),
         known => format!("{} streams, {known} of them with the truth.", streams.len()),
     });
+    parts.extend(overall.map(|free| format!("From the first to the last packet {free} was free.")));
     parts.join("\n")
 }
 
@@ -131,7 +133,7 @@ fn verdict_name(decision: Decision) -> &'static str {
 }
 
 /// Returns scores and answers as a JSON object.
-pub(super) fn value(streams: &[TableStream], scored: &[Scored]) -> Value {
+pub(super) fn value(streams: &[TableStream], scored: &[Scored], overall: Option<Rate>) -> Value {
     let methods: Vec<Value> = scored.iter().map(|one| method_value(streams, one)).collect();
     let answer = |(index, stream): (usize, &TableStream)| {
         let of = |one: &Scored| (one.estimator.name().to_owned(), answer_value(one.answers[index]));
@@ -144,7 +146,11 @@ pub(super) fn value(streams: &[TableStream], scored: &[Scored]) -> Value {
         })
     };
     let each: Vec<Value> = streams.iter().enumerate().map(answer).collect();
-    json!({ "type": "estimates", "build": headway_program::build::BUILD, "streams": streams.len(), "methods": methods, "each": each })
+    let mut value = json!({ "type": "estimates", "build": headway_program::build::BUILD, "streams": streams.len(), "methods": methods, "each": each });
+    if let Some(free) = overall {
+        value["free_bps"] = json!(free.bps());
+    }
+    value
 }
 
 fn method_value(streams: &[TableStream], one: &Scored) -> Value {

@@ -113,3 +113,64 @@ fn mistakes_name_file_and_line() {
     fails(&good, &["--split", "65"], "no stream has 65 gaps");
     fails(&good, &["--capacity", "0"], "--capacity must be more than 0");
 }
+
+/// A link of 10 Gb/s that 20 streams and constant traffic of 2.5 Gb/s cross, in order of arrival: the table of the
+/// streams without the truth, and a capture behind the link.
+fn crossed_link() -> (String, Vec<u8>) {
+    let mut table = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns\n".to_owned();
+    let mut arrivals = Vec::new();
+    let mut at = 0.0;
+    for stream in 0..20 {
+        for index in 0..=64usize {
+            at += 9038.0 * 8.0 / [5.7f64, 6.6, 7.6, 8.7][index.saturating_sub(1) / 16];
+            arrivals.push((at, 9000_u16, Some((stream, index))));
+        }
+    }
+    let cross = (1..).map(|k| f64::from(k) * 1538.0 * 8.0 / 2.5).take_while(|cross| *cross < at);
+    arrivals.extend(cross.map(|at| (at, 1500, None)));
+    arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let header = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 64, 101].into_iter().flat_map(u32::to_le_bytes);
+    let mut capture: Vec<u8> = header.collect();
+    let mut free = 0.0_f64;
+    for (at, length, probe) in arrivals {
+        free = free.max(at) + f64::from(length + 38) * 0.8;
+        let ns = free.round() as u32;
+        [1, ns, 28, length.into()].iter().for_each(|word: &u32| capture.extend(word.to_le_bytes()));
+        let mut packet = [0_u8; 28];
+        (packet[0], packet[9]) = (0x45, 17);
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+        packet[22..24].copy_from_slice(&if probe.is_some() { 8621_u16 } else { 9 }.to_be_bytes());
+        capture.extend(packet);
+        if let Some((stream, index)) = probe {
+            // The receiver's clock is another one.
+            let _ =
+                writeln!(table, "{stream},{index},9038,6976000000,{at:.0},{}", 7_000_000_000 + u64::from(ns));
+        }
+    }
+    (table, capture)
+}
+
+/// rapid F44: from the capture alone, within 0.1 % beside constant traffic.
+#[test]
+fn what_was_free_is_found_in_a_capture_of_the_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, capture) = crossed_link();
+    let file = file(folder.path(), &table);
+    let link = folder.path().join("link.pcap");
+    std::fs::write(&link, capture).unwrap();
+    let truth = ["--truth", link.to_str().unwrap()];
+    let value = json(&file, &[&truth[..], &["--method", "bass"]].concat());
+    let free = value["free_bps"].as_f64().unwrap();
+    assert!((free / 7.5e9 - 1.0).abs() < 1e-3, "{free}");
+    // The last rate of a stream leaves a queue of 16 us, so its window is 2.5 % longer than the one in which the
+    // cross traffic came.
+    for each in value["each"].as_array().unwrap() {
+        assert!((each["free_bps"].as_f64().unwrap() / 7.5e9 - 1.0).abs() < 1e-2, "{each}");
+    }
+    assert_eq!(value["methods"][0]["covering"], 20);
+    let parts = json(&file, &[&truth[..], &["--split", "32"]].concat());
+    assert_eq!(parts["streams"], 40);
+    let other = estimate(&file, &[&truth[..], &["--probe-port", "9"]].concat());
+    let said = String::from_utf8(other.stderr).unwrap();
+    assert!(!other.status.success() && said.contains("1300 were received"), "{said}");
+}
