@@ -30,8 +30,8 @@
  *     falls with l / tau, too.
  *   - RAPID_RELATIVE: the steps of the probing rates themselves are not taken for spikes.
  *
- *                  an estimate that is not above its stream's average,
- *                  a loss, a timeout, or a queue
+ *                  two round trips without a rise, a loss that comes
+ *                  with a queue, a timeout, or the line rate
  *     +-----------+ -----------------------------------------------> +--------------+
  *     | START-UP: |                                                  | STEADY:      |
  *     | R_avg = A |                                                  | gamma, tau,  |
@@ -69,7 +69,7 @@ HW_INLINE void rapid_init(struct rapid *rapid, const struct rapid_config *config
 	if (config->flags & RAPID_LITERAL_START)
 		return;
 	if (rtt)
-		rapid_set_rate(rapid, config, RAPID_START_WINDOW * config->packet * RAPID_BIT_NS / rtt);
+		rapid_set_rate(rapid, config, 2 * RAPID_START_WINDOW * config->packet * RAPID_BIT_NS / rtt);
 	rapid->rtt = rtt;
 	rapid->phase = RAPID_START_UP;
 }
@@ -97,6 +97,9 @@ HW_INLINE struct rapid_stream rapid_next_stream(struct rapid *rapid, const struc
 	struct rapid_stream stream;
 
 	rapid_schedule(&stream, &shape, config->packet, rapid->rate);
+	/* While nothing is known, one stream at the first rate is enough. */
+	if (rapid->phase == RAPID_START_UP && !rapid->stream)
+		rapid_set_rate(rapid, config, rapid->rate / 2);
 	stream.id = rapid->stream++;
 	return stream;
 }
@@ -177,10 +180,12 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 	int stale, slow;
 
 	if (rapid->phase == RAPID_START_UP) {
-		if (rapid_drain(rapid, config))
-			rapid_end_start_up(rapid);
-		else
-			rapid_start_up(rapid, config, estimate, rapid_average(rapid->acks.filling, config, length));
+		if (rapid_drain(rapid, config)) {
+			rapid_forget_estimates(rapid);
+			rapid_start_fell(rapid);
+		} else {
+			rapid_start_up(rapid, config, estimate, rapid_average(rapid->acks.filled, config, length));
+		}
 		return 1;
 	}
 	rapid->estimates += hw_min(estimate->rate, config->line);

@@ -28,16 +28,19 @@
 /* Most smoothing passes over a stream; a staircase of rises need not come to rest (2.10). */
 #define RAPID_MAX_PASSES 16
 /* Start-up (2.14): p-streams of 4 x 4 packets with s = 2, so that the highest rate is 3.75 R_avg, and longer
- * ones where the receiver coalesces; the first R_avg is 10 packets per RTT. */
+ * ones where the receiver coalesces. The first one has 20 packets per RTT, as Linux paces its first window of
+ * 10, and those until its answer half of that. */
 #define RAPID_START_RATES 4
 #define RAPID_START_PACKETS 4
 #define RAPID_START_RATIO RAPID_MIN_RATIO
 #define RAPID_START_WINDOW 10
+/* Of the falls of R_avg in start-up, this one ends it. */
+#define RAPID_START_FALLS 2
 /* With RAPID_REOPEN no fall goes below this many packets per RTT, the window of TCP after losses. */
 #define RAPID_MIN_WINDOW 2
-/* Start-up goes on while estimates exceed their streams' averages by one part in this many:
- * more than rounding. */
-#define RAPID_START_RISE 32
+/* Estimates that exceed their streams' averages by one part in this many are a rise: more than what cross traffic
+ * between packets does to a mean of some streams. */
+#define RAPID_START_RISE 8
 /* Most packets at a rate in start-up. */
 #define RAPID_MAX_START_PACKETS (RAPID_MAX_PACKETS / RAPID_START_RATES)
 /* A queue shorter than this is none, in ns: at 10 Gb/s 14 packets, the bursts of smooth cross traffic. */

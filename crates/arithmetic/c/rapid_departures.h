@@ -60,18 +60,20 @@ HW_INLINE hw_u64 rapid_begin_stream(struct rapid_departures *departures, struct 
  * once, unless an idle time comes.
  *
  * Late packets follow back to back until the schedule is caught up with, but a new p-stream is at most one of
- * its length behind. What is left of a p-stream after an idle time is given up.
+ * its length behind. What is left of a p-stream after an idle time is given up, and in start-up what is left of
+ * one that is slower than R_avg by now, by more than a mean of answers changes: its answer would be older.
  */
 HW_FUNCTION hw_u64 rapid_due(struct rapid_departures *departures HW_NONNULL, struct rapid *rapid HW_NONNULL,
 			     const struct rapid_config *config HW_NONNULL, hw_u64 now, hw_u32 idle)
 {
 	HW_GIVEN(departures && rapid && config);
 	const struct rapid_stream *stream = &departures->stream;
+	const int outdated = rapid->phase == RAPID_START_UP && stream->rate < rapid->rate - rapid->rate / 4;
 
-	if (departures->decided && (!idle || departures->due >= now))
+	if (departures->decided && !outdated && (!idle || departures->due >= now))
 		return departures->due;
 	departures->decided = 1;
-	if (departures->streaming && departures->index < rapid_packets(&stream->shape) && departures->departed) {
+	if (departures->streaming && !outdated && departures->index < rapid_packets(&stream->shape) && departures->departed) {
 		departures->due = departures->last + rapid_gap(stream, departures->index);
 		if (!idle || departures->due >= now)
 			return departures->due;

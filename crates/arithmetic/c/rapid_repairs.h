@@ -49,6 +49,7 @@ HW_INLINE void rapid_start_anew(struct rapid *rapid, const struct rapid_config *
 	if (rapid->phase == RAPID_START_UP)
 		return;
 	rapid->phase = RAPID_START_UP;
+	rapid->falls = 0;
 	rapid_forget_estimates(rapid);
 	rapid_acks_discard(&rapid->acks, rapid->stream);
 }

@@ -57,6 +57,8 @@ struct rapid {
 	hw_u64 deviation;
 	hw_u32 round_estimates;
 	hw_u32 round;
+	/* How often R_avg fell in this start-up. */
+	hw_u32 falls;
 };
 
 /* The layout of p-streams at the moment. */
@@ -101,7 +103,17 @@ HW_INLINE void rapid_end_start_up(struct rapid *rapid)
 	if (rapid->phase != RAPID_START_UP)
 		return;
 	rapid->phase = RAPID_STEADY;
+	rapid_forget_estimates(rapid);
 	rapid_acks_discard(&rapid->acks, rapid->stream);
+}
+
+/* R_avg did not rise in start-up; the second time ends that. Returns whether it did. */
+HW_INLINE int rapid_start_fell(struct rapid *rapid)
+{
+	if (++rapid->falls < RAPID_START_FALLS)
+		return 0;
+	rapid_end_start_up(rapid);
+	return 1;
 }
 
 #endif

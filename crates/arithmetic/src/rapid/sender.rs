@@ -33,6 +33,7 @@ pub(super) struct State {
     deviation: u64,
     round_estimates: u32,
     round: u32,
+    falls: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -150,7 +150,7 @@ fn crossed_link() -> (String, Vec<u8>) {
     (table, capture)
 }
 
-/// rapid F44: from the capture alone, within 0.1 % beside constant traffic.
+/// rapid 2.16: from the capture alone, within 0.1 % beside constant traffic.
 #[test]
 fn what_was_free_is_found_in_a_capture_of_the_link() {
     let folder = tempfile::tempdir().unwrap();
