@@ -4,10 +4,10 @@
 Draws paths with a token bucket of the kernel (`tbf` or `htb`) at a router in a lab, and on each a transfer that presses the
 path, that its application limits, or that its receive window limits; captures it at the sender, before and behind the bucket,
 and at the receiver; and compares the verdict, what is free and the capacity with the truth. With `--wide`, all transfers press
-the path, rates are 0.5 to 900 Mb/s, buckets 1.5 to 200 kB, and some paths have jitter. Needs root, `tc`, and `dumpcap` and
-`editcap` of Wireshark.
+the path, rates are 0.5 to 900 Mb/s, buckets 1.5 to 200 kB, and some paths have jitter. With `--links`, the narrow link is one
+without a bucket, as a wire is. Needs root, `tc`, and `dumpcap` and `editcap` of Wireshark.
 
-usage: passive_lab.py [--draws N] [--wide] [--seed S] [--packets N ...] [--headway PROGRAM] [--keep FOLDER]
+usage: passive_lab.py [--draws N] [--wide] [--links] [--seed S] [--packets N ...] [--headway PROGRAM] [--keep FOLDER]
 """
 
 import argparse
@@ -42,14 +42,14 @@ buffer = "20 MB"
 [[link]]
 from = "r"
 to = "b"
-rate = "5 Gb/s"
+rate = "{rate:.0f} b/s"
 delay = "{far:.0f} us"
-buffer = "20 MB"
+buffer = "{buffer} B"
 """
 SETTINGS = ["tcp_no_metrics_save=1", "tcp_rmem=4096 131072 33554432", "tcp_wmem=4096 131072 33554432"]
 
 
-def draw(number, seed, kind, wide):
+def draw(number, seed, kind, wide, links):
     """Returns a path and a transfer over it."""
     chance = random.Random(seed * 1000 + number)
     rate = 10 ** chance.uniform(5.7, 8.95) if wide else 10 ** chance.uniform(6, 8.3)
@@ -57,7 +57,7 @@ def draw(number, seed, kind, wide):
     case = {
         "kind": kind, "rate": rate, "rtt": rtt, "seed": seed,
         "bucket": int(10 ** chance.uniform(3.205, 5.3)) if wide else chance.choice([1600, 5000, 15000]),
-        "shaper": chance.choice(["tbf", "htb"]), "buffer": chance.choice([50, 100, 200, 400]),
+        "shaper": "link" if links else chance.choice(["tbf", "htb"]), "buffer": chance.choice([50, 100, 200, 400]),
         "gro": chance.random() < 0.5, "jitter": chance.choice([0, 0, 1, 3]) if wide else 0,
         "cc": chance.choice(["cubic", "reno", "bbr"] if wide or kind != "pressed" else ["cubic", "reno"]),
         "split": chance.choice([0, 0.3, 0.7, 1]), "seconds": 8 if kind == "pressed" else 6,
@@ -76,6 +76,11 @@ def draw(number, seed, kind, wide):
     return case
 
 
+def limit(case):
+    """Returns the bytes that may wait at the narrow link."""
+    return max(int(case["rate"] * case["buffer"] / 8e3), case["bucket"] + 20 * SHAPED)
+
+
 class Lab:
     """The path of a case, while it is there."""
 
@@ -83,7 +88,8 @@ class Lab:
         self.headway, self.name = headway, f"passive-{random.getrandbits(24):06x}"
         jitter = f'jitter = "{case["jitter"]} ms"' if case["jitter"] else ""
         near = case["rtt"] * case["split"] * 500
-        text = LAB.format(name=self.name, near=near, far=case["rtt"] * 500 - near, jitter=jitter)
+        rate, buffer = (case["rate"], limit(case)) if case["shaper"] == "link" else (5e9, 20_000_000)
+        text = LAB.format(name=self.name, near=near, far=case["rtt"] * 500 - near, jitter=jitter, rate=rate, buffer=buffer)
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write(text)
             file.flush()
@@ -101,19 +107,21 @@ class Lab:
         for node in "ab":
             for setting in SETTINGS:
                 self.run(node, "sysctl", "-qw", f"net.ipv4.{setting}")
-        rate, bucket = f"{int(case['rate'])}bit", str(case["bucket"])
-        limit = str(max(int(case["rate"] * case["buffer"] / 8e3), case["bucket"] + 20 * SHAPED))
-        root = ["tc", "qdisc", "add", "dev", "eth1", "root", "handle", "1:"]
-        if case["shaper"] == "tbf":
-            self.run("r", *root, "tbf", "rate", rate, "burst", bucket, "limit", limit)
-        else:
-            self.run("r", *root, "htb", "default", "1")
-            of = ["rate", rate, "burst", bucket, "cburst", bucket]
-            self.run("r", "tc", "class", "add", "dev", "eth1", "parent", "1:", "classid", "1:1", "htb", *of)
-            self.run("r", "tc", "qdisc", "add", "dev", "eth1", "parent", "1:1", "bfifo", "limit", limit)
+        self.shape(case)
         status = tool(self.headway, "lab", "status").splitlines()
         here = status[next(i for i, line in enumerate(status) if self.name in line):]
         self.host = next(line.split()[1] for line in here if line.split()[:1] == ["b"])
+
+    def shape(self, case):
+        rate, bucket = f"{int(case['rate'])}bit", str(case["bucket"])
+        root = ["tc", "qdisc", "add", "dev", "eth1", "root", "handle", "1:"]
+        if case["shaper"] == "tbf":
+            self.run("r", *root, "tbf", "rate", rate, "burst", bucket, "limit", str(limit(case)))
+        elif case["shaper"] == "htb":
+            self.run("r", *root, "htb", "default", "1")
+            of = ["rate", rate, "burst", bucket, "cburst", bucket]
+            self.run("r", "tc", "class", "add", "dev", "eth1", "parent", "1:", "classid", "1:1", "htb", *of)
+            self.run("r", "tc", "qdisc", "add", "dev", "eth1", "parent", "1:1", "bfifo", "limit", str(limit(case)))
 
     def inside(self, node, *words):
         return [self.headway, "lab", "exec", "--name", self.name, node, "--", *words]
@@ -172,7 +180,8 @@ def judge(headway, case, file, limit, tally):
     rows = [row for row in flows if row["far"].endswith(f":{PORT}") == (row["direction"] == "to")]
     if not rows:
         return "no transfer"
-    row, truth = rows[0], case["rate"] * WIRE / SHAPED
+    # A link of the emulator counts the bytes on the wire.
+    row, truth = rows[0], case["rate"] * (1 if case["shaper"] == "link" else WIRE / SHAPED)
     right = KINDS[case["kind"]]
     tally["verdict"].append(row["limited_by"] == right)
     wrong = [] if row["limited_by"] == right else [f"verdict {row['limited_by']}"]
@@ -180,6 +189,11 @@ def judge(headway, case, file, limit, tally):
         error = row["capacity_bps"] / truth - 1
         tally["capacity"].append(abs(error))
         wrong += [f"capacity {error:+.1%}"] if abs(error) > 0.05 else []
+    if row["pair_capacity_bps"]:
+        error = row["pair_capacity_bps"] / truth - 1
+        tally["pairs"].append(abs(error))
+        tally["held"].append(row["pair_capacity_low_bps"] <= truth <= row["pair_capacity_high_bps"])
+        wrong += [f"capacity by pairs {error:+.1%}"] if abs(error) > 0.05 else []
     if case["kind"] == "pressed":
         tally["has free"].append(row["free_bps"] is not None)
         if row["free_bps"]:
@@ -192,10 +206,12 @@ def judge(headway, case, file, limit, tally):
 
 
 def report(tally, what):
-    verdict, has, free, capacity = (tally[name] for name in ("verdict", "has free", "free", "capacity"))
+    verdict, has, free, capacity, pairs = (tally[name] for name in ("verdict", "has free", "free", "capacity", "pairs"))
     print(f"{what}: verdict right {sum(verdict)} of {len(verdict)}; what is free in {sum(has)} of {len(has)} pressed, "
           f"median error {statistics.median(free or [0]):.2%}, worst {max(free, default=0):.1%}; "
-          f"capacity in {len(capacity)} of {len(verdict)}, {sum(error > 0.05 for error in capacity)} of them off by more than 5 %")
+          f"capacity in {len(capacity)} of {len(verdict)}, {sum(error > 0.05 for error in capacity)} of them off by more than 5 %; "
+          f"by pairs in {len(pairs)}, {sum(error > 0.05 for error in pairs)} of them off by more than 5 %, "
+          f"{sum(tally['held'])} within the interval")
 
 
 def offloads(device, gro):
@@ -250,6 +266,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=20, help="transfers of each kind, or in all with --wide")
     parser.add_argument("--wide", action="store_true", help="all transfers press the path; many rates, buckets and jitters")
+    parser.add_argument("--links", action="store_true", help="the narrow link has no bucket")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--packets", type=int, nargs="+", default=[0], help="judge only so many packets of each file; 0: all")
     parser.add_argument("--headway", default="headway", help="the program")
@@ -261,7 +278,7 @@ def main():
         folder = arguments.keep or pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for number in range(arguments.draws * len(kinds)):
-            case = draw(number, arguments.seed, kinds[number % len(kinds)], arguments.wide)
+            case = draw(number, arguments.seed, kinds[number % len(kinds)], arguments.wide, arguments.links)
             files = capture(arguments.headway, case, folder / f"{number:03}")
             (folder / f"{number:03}.json").write_text(json.dumps(case))
             for tap, file in files.items():

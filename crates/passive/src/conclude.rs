@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use headway_estimate::sabes::{Capacity, Limit, WindowRefusal};
+use headway_estimate::sabes::{Capacity, Limit, PairCapacity, PairRefusal, WindowRefusal};
 use headway_units::{Duration, Instant, Rate};
 
 use crate::path::{Free, Sums};
@@ -18,6 +18,9 @@ const FASTER: f64 = 0.03;
 /// In a second, no more than this many times what is free was free. Range 1.5 to 4: others come and
 /// go, and links change.
 const CONTRADICTS: f64 = 2.0;
+/// How far the capacities of pairs and of trains may be apart, as a share: a bucket of one packet makes that of
+/// pairs 6 % larger (wan 6.3). Range 0.07 to 0.15.
+const PAIRS_APART: f64 = 0.1;
 /// The most that passed in a second is looked for in parts of this length.
 const BIN: Duration = Duration::from_ms(125);
 const BINS: usize = 8;
@@ -122,6 +125,7 @@ pub(crate) struct Measured {
     /// The most that passed in a second, as [`Peak::rates`].
     pub(crate) peak: [Rate; 2],
     pub(crate) capacity: Option<Capacity>,
+    pub(crate) pairs: Result<PairCapacity, PairRefusal>,
     pub(crate) free: Option<Free>,
     pub(crate) sums: Sums,
 }
@@ -130,22 +134,31 @@ pub(crate) struct Measured {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
     pub(crate) capacity: Option<Capacity>,
+    pub(crate) pairs: Result<PairCapacity, PairRefusal>,
     pub(crate) free: Result<Free, Unknown>,
     pub(crate) sums: Sums,
 }
 
 /// Returns what the numbers say without contradicting each other, and the reason where they say nothing.
 pub(crate) fn conclude(measured: Measured) -> Said {
-    let Measured { is_loopback, by_model, peak: [peak, at_least], capacity, free, mut sums } = measured;
+    let Measured { is_loopback, by_model, peak: [peak, at_least], capacity, pairs, free, mut sums } =
+        measured;
     let peak = peak.scale(1.0 + FASTER);
     let free = free.filter(|free| free.windows > 0);
     sums.used = sums.used.max(free.map_or(0, |free| free.windows));
     if is_loopback {
-        return Said { capacity: None, free: Err(Unknown::Loopback), sums };
+        let pairs = Err(PairRefusal::Unspread);
+        return Said { capacity: None, pairs, free: Err(Unknown::Loopback), sums };
     }
     // Behind a token bucket, the first second carries more than the others.
     let capacity = capacity.filter(|capacity| at_least <= capacity.high.scale(1.0 + FASTER));
     let capacity = capacity.map(|capacity| Capacity { high: capacity.high.max(peak), ..capacity });
+    let agrees = |pairs: &PairCapacity| {
+        let apart = |capacity: Capacity| (pairs.rate.bps_f64() / capacity.rate.bps_f64() - 1.0).abs();
+        at_least <= pairs.high.scale(1.0 + FASTER) && capacity.is_none_or(|known| apart(known) <= PAIRS_APART)
+    };
+    let pairs =
+        pairs.and_then(|pairs| if agrees(&pairs) { Ok(pairs) } else { Err(PairRefusal::Contradicted) });
     let free = match free {
         None => Err(sums.main_refusal().map_or(Unknown::NoWindow, Unknown::Window)),
         Some(free) if by_model => Ok(bounded(free, peak, capacity)),
@@ -156,7 +169,7 @@ pub(crate) fn conclude(measured: Measured) -> Said {
         Some(free) if at_least > free.rate.scale(CONTRADICTS) => Err(Unknown::Contradicted),
         Some(free) => Ok(bounded(free, peak, capacity)),
     };
-    Said { capacity, free, sums }
+    Said { capacity, pairs, free, sums }
 }
 
 /// Returns an estimate whose interval holds what passed in a second, and does not exceed the capacity.
@@ -192,6 +205,7 @@ mod tests {
             by_model: false,
             peak: [MBPS(peak); 2],
             capacity,
+            pairs: Err(PairRefusal::TooFew),
             free,
             sums,
         })

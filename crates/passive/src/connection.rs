@@ -146,6 +146,11 @@ impl Followed {
         path.sums.merge(&new);
         self.added = sums;
         self.transfer.narrow_link().into_iter().for_each(|capacity| path.learn(capacity));
+        self.transfer.look_at_pairs();
+        if path.pairs.is_none() || self.transfer.paired() >= path.paired {
+            path.paired = self.transfer.paired();
+            path.pairs = Some(self.transfer.pair_capacity());
+        }
     }
 }
 

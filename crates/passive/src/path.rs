@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use headway_estimate::sabes::{
-    self, Anomalies, Capacity, Estimate, Histogram, Limit, Passed, Reservoir, Settings, Transfer,
-    WindowRefusal,
+    self, Anomalies, Capacity, Estimate, Histogram, Limit, PairCapacity, PairRefusal, Passed, Reservoir,
+    Settings, Transfer, WindowRefusal,
 };
 use headway_units::{Duration, Instant, Rate};
 
@@ -240,6 +240,10 @@ pub(crate) struct Path {
     pub(crate) first: Instant,
     pub(crate) last: Instant,
     pub(crate) capacity: Option<Capacity>,
+    /// What packets that left together tell of the capacity, in the transfer with most of them.
+    pub(crate) pairs: Option<Result<PairCapacity, PairRefusal>>,
+    /// How many there were.
+    pub(crate) paired: u64,
     /// The most that passed in a second.
     pub(crate) peak: Peak,
     /// Whether the ends of its transfers are the same host.

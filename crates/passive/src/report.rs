@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use headway_estimate::sabes::{Capacity, Limit};
+use headway_estimate::sabes::{Capacity, Limit, PairCapacity, PairRefusal};
 use headway_units::{Duration, Instant, Rate};
 
 use crate::conclude::{Measured, Said, Unknown, conclude};
@@ -53,6 +53,8 @@ pub struct Known {
     pub rtt: Option<Duration>,
     /// Capacity of the narrow link, as the transfer with most samples found it.
     pub capacity: Option<Capacity>,
+    /// The same by packets that TCP sent together, as the transfer with most of them found it; or why not.
+    pub pairs: Option<Result<PairCapacity, PairRefusal>>,
     /// The available bandwidth: means over its windows.
     pub free: Option<Free>,
     /// Why it is not known.
@@ -180,6 +182,7 @@ fn path_row(key: &PathKey, path: &Path) -> PathRow {
         by_model: path.by_model,
         peak: path.peak.rates(),
         capacity: path.capacity,
+        pairs: path.pairs.unwrap_or(Err(PairRefusal::TooFew)),
         free: path.estimates.free(),
         sums: path.sums,
     });
@@ -200,7 +203,9 @@ fn interval_row(key: &PathKey, path: &mut Path, transfers: u64, length: Duration
     let has_estimate = free.is_some();
     let peak = if length >= SECOND { [rate; 2] } else { [Rate::ZERO; 2] };
     let (is_loopback, by_model) = (path.is_loopback, path.by_model);
-    let said = conclude(Measured { is_loopback, by_model, peak, capacity: path.capacity, free, sums });
+    let pairs = path.pairs.unwrap_or(Err(PairRefusal::TooFew));
+    let capacity = path.capacity;
+    let said = conclude(Measured { is_loopback, by_model, peak, capacity, pairs, free, sums });
     let known = Known::new(volume, rate, (path.rtt, round_trips), said);
     (volume.wire > 0 || has_estimate).then_some(PathRow { key: *key, transfers, known })
 }
@@ -223,6 +228,7 @@ fn flow(
         by_model: transfer.has_model(),
         peak: peak.rates(),
         capacity: transfer.narrow_link(),
+        pairs: transfer.pair_capacity(),
         free,
         sums: Sums::of(transfer),
     });
@@ -242,9 +248,10 @@ impl Known {
         volume: Volume,
         rate: Rate,
         (rtt, round_trips): (Option<Duration>, Option<RoundTrips>),
-        Said { capacity, free, sums }: Said,
+        Said { capacity, pairs, free, sums }: Said,
     ) -> Known {
-        Known { volume, rate, rtt, capacity, free: free.ok(), why: free.err(), round_trips, sums }
+        let (free, why, pairs) = (free.ok(), free.err(), Some(pairs));
+        Known { volume, rate, rtt, capacity, pairs, free, why, round_trips, sums }
     }
 }
 

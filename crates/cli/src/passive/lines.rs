@@ -1,6 +1,6 @@
 //! Results as JSON and CSV.
 
-use headway_estimate::sabes::{Limit, WindowRefusal};
+use headway_estimate::sabes::{Limit, PairRefusal, WindowRefusal};
 use headway_passive::{Known, PathRow, Skipped, Tracker, Unknown};
 use headway_record::csv::{Fixed, Text};
 use headway_record::row;
@@ -149,7 +149,8 @@ fn extend(value: &mut Value, more: Value) {
 
 /// Formats what paths and transfers have in common.
 fn measured(known: &Known) -> Value {
-    let Known { volume, rate, rtt, capacity, free, why, round_trips, ref sums } = *known;
+    let Known { volume, rate, rtt, capacity, pairs, free, why, round_trips, ref sums } = *known;
+    let found = pairs.and_then(Result::ok);
     let refused: Map<String, Value> = WindowRefusal::ALL
         .into_iter()
         .map(|reason| (reason.name().to_owned(), json!(sums.refused[reason as usize])))
@@ -164,6 +165,11 @@ fn measured(known: &Known) -> Value {
         "capacity_bps": capacity.map(|capacity| capacity.rate.bps()),
         "capacity_low_bps": capacity.map(|capacity| capacity.low.bps()),
         "capacity_high_bps": capacity.map(|capacity| capacity.high.bps()),
+        "pair_capacity_bps": found.map(|found| found.rate.bps()),
+        "pair_capacity_low_bps": found.map(|found| found.low.bps()),
+        "pair_capacity_high_bps": found.map(|found| found.high.bps()),
+        "pair_capacity_pairs": found.map(|found| found.pairs),
+        "pair_capacity_unknown": pairs.and_then(Result::err).map(PairRefusal::name),
         "free_bps": free.map(|free| free.rate.bps()),
         "free_low_bps": free.map(|free| free.low.bps()),
         "free_high_bps": free.map(|free| free.high.bps()),

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use headway_estimate::sabes::Anomalies;
+use headway_estimate::sabes::{Anomalies, PairCapacity, PairRefusal};
 use headway_passive::{FlowRow, Free, Known, PathRow, RoundTrips, Sums, Tracker, Unknown};
 use headway_units::{Bytes, Duration, Rate};
 
@@ -16,8 +16,14 @@ pub(super) const COLUMNS: [&str; 7] = ["path", "flows", "rate", "RTT", "capacity
 pub(super) const FLOW_COLUMNS: [&str; 8] =
     ["from", "to", "data", "rate", "RTT", "capacity", "free", "limited by"];
 /// Columns behind those of paths and transfers, with `--per-flow` and on the page.
-pub(super) const MORE_COLUMNS: [&str; 5] =
-    ["ACK RTT (min / median / p95)", "sent again", "out of order", "duplicate ACKs", "zero windows"];
+pub(super) const MORE_COLUMNS: [&str; 6] = [
+    "capacity by pairs",
+    "ACK RTT (min / median / p95)",
+    "sent again",
+    "out of order",
+    "duplicate ACKs",
+    "zero windows",
+];
 
 /// Formats the cells of [`MORE_COLUMNS`].
 pub(super) fn more_cells(known: &Known) -> Vec<String> {
@@ -26,7 +32,7 @@ pub(super) fn more_cells(known: &Known) -> Vec<String> {
         .map_or("-".to_owned(), |RoundTrips { least, median, p95 }| format!("{least} / {median} / {p95}"));
     let Anomalies { retransmissions, out_of_order, duplicate_acks, zero_windows } = known.sums.anomalies;
     let counts = [retransmissions, out_of_order, duplicate_acks, zero_windows].map(|count| count.to_string());
-    [times].into_iter().chain(counts).collect()
+    [pairs(known.pairs), times].into_iter().chain(counts).collect()
 }
 
 /// Formats the cells of a path.
@@ -70,6 +76,15 @@ fn free(free: Option<Free>, why: Option<Unknown>) -> String {
         (Some(Free { rate, low, high, .. }), _) => with_interval(rate, low, high),
         (None, Some(why)) => format!("unknown: {why}"),
         (None, None) => "unknown".to_owned(),
+    }
+}
+
+/// Formats the capacity that packets which left together tell, or why they do not.
+fn pairs(pairs: Option<Result<PairCapacity, PairRefusal>>) -> String {
+    match pairs {
+        Some(Ok(PairCapacity { rate, low, high, .. })) => with_interval(rate, low, high),
+        Some(Err(why)) => format!("unknown: {why}"),
+        None => "unknown".to_owned(),
     }
 }
 

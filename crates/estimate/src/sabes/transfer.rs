@@ -16,6 +16,7 @@ use super::meter::{Estimate, Judgement, Known, Meter};
 use super::narrow::Capacity;
 use super::on_the_way::OnTheWay;
 use super::one_way::OneWay;
+use super::pairs::{AckPairs, PairAck, PairCapacity, PairRefusal};
 use super::path::Passed;
 use super::round_trip::RoundTrip;
 use super::sample::Step;
@@ -45,6 +46,7 @@ pub struct Transfer {
     /// What the last segment acknowledged.
     passed: Option<Passed>,
     search: Search,
+    pairs: AckPairs,
     acknowledged: u64,
     watch: Watch,
     round_trips: Histogram,
@@ -86,6 +88,7 @@ impl Transfer {
             meter: Meter::new(settings),
             passed: None,
             search: Search::new(settings),
+            pairs: AckPairs::default(),
             acknowledged: 0,
             watch: Watch::default(),
             round_trips: Histogram::default(),
@@ -337,6 +340,28 @@ impl Transfer {
         self.search.found()
     }
 
+    /// Looks for the capacity that packets which left together tell, if they are many more than at the last
+    /// call: it takes some ms.
+    pub fn look_at_pairs(&mut self) {
+        self.pairs.look(self.wire.packet(), self.meter.settings());
+    }
+
+    /// Returns the capacity of the narrow link by packets that left together, as of the last look.
+    ///
+    /// # Errors
+    /// Says why they do not tell it.
+    pub fn pair_capacity(&self) -> Result<PairCapacity, PairRefusal> {
+        match self.place {
+            Place::Acks => self.pairs.found(),
+            _ => Err(PairRefusal::NoDepartures),
+        }
+    }
+
+    /// Returns the number of pairs of packets that left together.
+    pub fn paired(&self) -> u64 {
+        self.pairs.count()
+    }
+
     /// Returns the RTT: smoothed at the sender's side, of the handshake at the receiver's;
     /// `None` until it is known.
     pub fn rtt(&self) -> Option<Duration> {
@@ -434,6 +459,7 @@ impl Transfer {
             + self.flight.memory()
             + self.meter.memory()
             + self.search.memory()
+            + self.pairs.memory()
             + self.on_the_way.memory()
             + self.round_trips.memory()
     }

@@ -2,9 +2,10 @@
 
 use crate::support::*;
 use headway_control::Kind;
-use headway_estimate::sabes::{Settings, Transfer, Way};
+use headway_estimate::sabes::{PairCapacity, PairRefusal, Settings, Transfer, Way};
 use headway_host::nic::Coalescing;
-use headway_sim::config::Burst;
+use headway_sim::LinkConfig;
+use headway_sim::config::{Burst, Service};
 use headway_sim::tap::Conversion;
 use headway_sim::{FlowStatistics, Network, TapEvent, TapPlace, TapRecord, TcpConfig};
 use headway_traffic::Traffic;
@@ -114,5 +115,60 @@ fn bursts_pass_a_tap_like_single_segments() {
             (pipe.network.flow(pipe.flow), pipe.network.flow(other))
         };
         assert_eq!(run(&[]), run(&[TapPlace::Sender]));
+    }
+}
+
+/// What a tap beside the sender tells of the capacity after an application has written 60 kB every 100 ms or so
+/// for 20 s over this link, whose load by others is a share of 50 Mb/s.
+fn by_pairs(service: Service, load: f64, seed: u64) -> Result<PairCapacity, PairRefusal> {
+    let mut network = Network::new(seed);
+    let forward = LinkConfig { service, ..link(mbps(50.0), Duration::from_ms(10), drop_tail(Some(100_000))) };
+    let (line, forward) =
+        (network.add_link(&link(mbps(1000.0), Duration::ZERO, drop_tail(None))), network.add_link(&forward));
+    let reverse = network.add_link(&wire(Duration::from_ms(10)));
+    network
+        .add_source(&source(forward, Traffic::Poisson { rate: mbps(50.0 * load), size: Bytes::new(1538) }));
+    let mut config = TcpConfig::new(Kind::Cubic, vec![line, forward], vec![reverse]);
+    config.chunks = Some((Bytes::new(60_000), Duration::from_ms(70)));
+    config.taps = vec![(network.add_tap(), TapPlace::Sender)];
+    network.add_tcp(&config);
+    network.run_until(at(20.0));
+    let conversion = Conversion::new(&config, 1);
+    let mut transfer = Transfer::new(&Settings::default());
+    for record in &records(&mut network, &config, 0) {
+        transfer.observe(&conversion.segment(record));
+    }
+    transfer.look_at_pairs();
+    transfer.pair_capacity()
+}
+
+#[test]
+fn packets_that_leave_together_tell_the_narrow_link_without_a_queue_that_stands() {
+    for load in [0.0, 0.1, 0.2, 0.3, 0.5, 0.8] {
+        let mut found = 0;
+        for seed in 1..=10 {
+            match by_pairs(Service::Constant(mbps(50.0)), load, seed) {
+                Ok(capacity) => {
+                    let PairCapacity { rate, low, high, .. } = capacity;
+                    assert!((rate.mbps() - 50.0).abs() < 1.0, "{load} {seed} {capacity:?}");
+                    assert!(low <= mbps(50.0) && mbps(50.0) <= high, "{load} {seed} {capacity:?}");
+                    found += 1;
+                }
+                Err(_) => {}
+            }
+        }
+        assert!(found == 10 || load > 0.2, "{load} {found}");
+    }
+}
+
+#[test]
+fn a_bucket_is_no_narrow_link_for_packets_that_leave_together() {
+    for burst in [5_000, 15_000, 50_000] {
+        let service = Service::TokenBucket { rate: mbps(50.0), burst: Bytes::new(burst), peak: None };
+        for seed in 1..=5 {
+            let found = by_pairs(service.clone(), 0.1, seed);
+            let right = |found: PairCapacity| (found.rate.mbps() / 50.0 - 1.0).abs() < 0.02;
+            assert!(found.is_ok_and(right) || found.is_err(), "{burst} {found:?}");
+        }
     }
 }

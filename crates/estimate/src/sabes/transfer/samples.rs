@@ -1,8 +1,8 @@
 //! The samples of a transfer: gaps of ACKs, or of segments where the queue is before the tap.
 
 use super::{
-    Bytes, Duration, Estimate, First, Form, Instant, Known, Limit, Passed, Seen, Segment, Side, Step,
-    Transfer, Way,
+    Bytes, Duration, Estimate, First, Form, Instant, Known, Limit, PairAck, Passed, Seen, Segment, Side,
+    Step, Transfer, Way,
 };
 
 /// Where packets pass the tap behind the queue of the tight link, so that their gaps show it.
@@ -117,6 +117,9 @@ impl Transfer {
         self.meter.acknowledged(bytes);
         let counts = gap.is_some() && !all.retransmitted;
         let is_full = self.largest > 0 && payload.is_multiple_of(self.largest);
+        let packets = if is_full { payload / self.largest } else { 0 };
+        let ack = PairAck { at, gap: gap.filter(|_| counts), sent, bytes, packets };
+        self.pairs.add(&ack, self.meter.settings().nic);
         let step = self.step(at, gap, bytes, (wait, is_full));
         let wait = wait.filter(|_| counts && self.place == Place::Acks);
         let passed = Bytes::new(bytes.round() as u64);
