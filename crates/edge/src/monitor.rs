@@ -402,7 +402,9 @@ impl Monitor {
         let features = features.map(|features| {
             let makes_queue = self.link.makes_queue(seen.side_of(1 - sender), rates[sender]);
             let limited_by = seen.limited_by(sender, rate, rtt, (features.mean_size, makes_queue), shares);
-            Features { limited_by, ..features }
+            let features = Features { limited_by, ..features };
+            let answers = watched.windows[1 - sender].features(LimitedBy::Unknown);
+            answers.map_or(features, |answers| features.with_answers(&answers))
         });
         let behaviour = features
             .map_or((Behaviour::Unknown, Rule::TooLittle), |features| classify(&features, &self.thresholds));

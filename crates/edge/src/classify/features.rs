@@ -66,6 +66,20 @@ pub struct Features {
     pub burst: Bytes,
     /// What limits its rate.
     pub limited_by: LimitedBy,
+    /// Packets that the other end sent in a second, of TCP those with data; 0 where they are not known.
+    pub answers_per_second: f64,
+    /// Their mean size.
+    #[serde(rename = "answer_bytes", serialize_with = "bytes")]
+    pub answer: Bytes,
+}
+
+impl Features {
+    /// Returns these with what the packets of the other end looked like.
+    #[must_use]
+    pub fn with_answers(self, other: &Features) -> Features {
+        let seconds = other.duration.secs_f64().max(f64::MIN_POSITIVE);
+        Features { answers_per_second: other.packets as f64 / seconds, answer: other.mean_size, ..self }
+    }
 }
 
 fn ns<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -90,6 +90,8 @@ impl Sums {
             // The pause that lasts ends the last burst; one that has ended began another.
             burst: Bytes::new(bytes.get() / (self.pauses + 1)),
             limited_by,
+            answers_per_second: 0.0,
+            answer: Bytes::ZERO,
         }
     }
 }

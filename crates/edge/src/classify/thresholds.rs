@@ -25,6 +25,15 @@ const BUSY: f64 = 0.9;
 /// Fastest flow that is taken for live video if its limit is unknown: full HD has 4 to 8
 /// Mb/s. Range 1 to 50 Mb/s.
 const CBR_RATE: Rate = Rate::from_bps(10_000_000);
+/// Fewest small packets a second by which a receiver acknowledges a transfer that is no TCP: QUIC does at least
+/// every 25 ms (RFC 9000 13.2.1 and 18.2), while feedback of video comes every 50 to 250 ms. Range 25 to 38.
+const LEAST_ACKS: f64 = 30.0;
+/// Largest mean size of these: an ACK of QUIC over IPv6 has some 95 B, speech mostly 100 to 300. Range 80 to
+/// 120 B.
+const LARGEST_ACK: Bytes = Bytes::new(100);
+/// Largest variation of sizes where a file fills all packets: a frame of video ends with a part of one, which
+/// at 20 packets a frame varies them by 0.13. Range 0.05 to 0.12.
+const FULL: f64 = 0.1;
 /// Largest amount that somebody waits for: most parts of pages are below a tenth of it, and at 50 Mb/s it
 /// takes 160 ms. Range 200 kB to 10 MB.
 const LARGEST_ANSWER: Bytes = Bytes::new(1_000_000);
@@ -54,6 +63,12 @@ pub struct Thresholds {
     pub busy: f64,
     /// Fastest steady flow that is no bulk if its limit is unknown.
     pub cbr_rate: Rate,
+    /// Fewest small packets a second that are ACKs of a file.
+    pub least_acks: f64,
+    /// Their largest mean size.
+    pub largest_ack: Bytes,
+    /// Largest variation of sizes of packets that a file fills.
+    pub full: f64,
     /// Largest burst that is an answer.
     pub largest_answer: Bytes,
     /// Longest time without a pause that is an answer.
@@ -73,6 +88,9 @@ impl Default for Thresholds {
             steady: STEADY,
             busy: BUSY,
             cbr_rate: CBR_RATE,
+            least_acks: LEAST_ACKS,
+            largest_ack: LARGEST_ACK,
+            full: FULL,
             largest_answer: LARGEST_ANSWER,
             longest_answer: LONGEST_ANSWER,
             small_rate: SMALL_RATE,
@@ -96,6 +114,9 @@ impl Thresholds {
         }
         for (key, part) in [("equal-gaps", self.equal_gaps), ("steady", self.steady), ("busy", self.busy)] {
             check(key, part > 0.0 && part <= 1.0, "must be above 0 and at most 1")?;
+        }
+        for (key, number) in [("least-acks", self.least_acks), ("full", self.full)] {
+            check(key, number >= 0.0, "must be 0 or above")?;
         }
         Ok(())
     }

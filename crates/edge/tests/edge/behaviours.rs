@@ -135,12 +135,25 @@ fn judge_made(seed: u64) -> [[u32; 2]; 2] {
     sums
 }
 
+#[test]
+fn a_steady_rate_that_is_acknowledged_is_bulk() {
+    // 1500 B every 4 ms, with an answer to every second one, of 75 B as an ACK of QUIC or of 160 B as speech, and
+    // reports every 100 ms as the feedback of video.
+    let every = |ms: u64, size| features((0..10_000 / ms).map(|k| k * ms), size, LimitedBy::Unknown);
+    let data = every(4, 1500);
+    let judged = |answers: Option<Features>| {
+        let features = answers.map_or(data, |answers| data.with_answers(&answers));
+        classify(&features, &Thresholds::default()).0
+    };
+    assert_eq!(judged(Some(every(8, 75))), Behaviour::Bulk);
+    assert_eq!([None, Some(every(8, 160)), Some(every(100, 80))].map(judged), [Behaviour::Cbr; 3]);
+}
+
 /// Thresholds come from what applications send, and these seeds were used for nothing else.
 ///
-/// The goal is 95 % of all (wan F68). It is met where a monitor knows what limits TCP, and just missed for
-/// all: bulk in QUIC over a slow link is as steady as video.
+/// The goal is 95 % of all (wan F68). Bulk in QUIC over a slow link is as steady as video, but acknowledged.
 #[test]
-fn made_flows_are_judged_right_unless_nobody_knows_what_limits_bulk() {
+fn made_flows_are_judged_right() {
     let [mut hidden, mut others, mut all] = [[0; 5]; 3];
     for seed in 0..5 {
         let [few, rest] = judge_made(seed as u64 + 1);
@@ -149,5 +162,5 @@ fn made_flows_are_judged_right_unless_nobody_knows_what_limits_bulk() {
     }
     [&mut hidden, &mut others, &mut all].into_iter().for_each(|parts| parts.sort_unstable());
     println!("in 1000, sorted: QUIC {hidden:?}, others {others:?}, all {all:?}");
-    assert!(others[0] >= 950 && hidden[2] >= 550 && all[2] >= 930, "{hidden:?} {others:?} {all:?}");
+    assert!(others[0] >= 950 && hidden[0] >= 900 && all[0] >= 950, "{hidden:?} {others:?} {all:?}");
 }
