@@ -238,6 +238,32 @@ mod tests {
     }
 
     #[test]
+    fn a_capacity_of_pairs_stands_unless_trains_or_a_second_contradict_it() {
+        let pairs = |rate: f64, trains: Option<f64>, passed: f64| {
+            let of = |rate: f64, samples| Capacity {
+                rate: MBPS(rate),
+                low: MBPS(rate),
+                high: MBPS(rate),
+                samples,
+            };
+            let pairs = PairCapacity { rate: MBPS(rate), low: MBPS(rate), high: MBPS(rate), pairs: 99 };
+            let measured = Measured {
+                is_loopback: false,
+                by_model: false,
+                peak: [MBPS(passed); 2],
+                capacity: trains.map(|rate| of(rate, 99)),
+                pairs: Ok(pairs),
+                free: None,
+                sums: Sums::default(),
+            };
+            conclude(measured).pairs.map(|pairs| pairs.rate.mbps())
+        };
+        assert_eq!([pairs(20.0, None, 5.0), pairs(21.0, Some(20.0), 19.0)], [Ok(20.0), Ok(21.0)]);
+        let contradicted = [pairs(600.0, Some(20.0), 19.0), pairs(20.0, None, 22.0)];
+        assert_eq!(contradicted, [Err(PairRefusal::Contradicted); 2]);
+    }
+
+    #[test]
     fn the_most_that_passed_in_a_second_is_found() {
         let mut peak = Peak::default();
         for ms in (0..10_000).step_by(10) {

@@ -40,7 +40,7 @@ const FILES: &[(&str, &str)] = files![
     "ls-aimd/B1" "ls-aimd/B2"
     "bass/P1" "bass/P2" "bass/P3" "bass/P4" "bass/P5" "bass/P6" "bass/P7" "bass/P8" "bass/P9" "bass/P10"
     "bass/P11"
-    "wan/E1" "wan/E2" "wan/T3.1" "wan/F3.7" "wan/T4.1" "wan/RWM" "wan/rivals" "wan/E10" "wan/E11" "wan/E12" "wan/E13" "wan/E14" "wan/E15" "wan/E16" "wan/E17" "wan/E18" "wan/E19" "wan/E20"
+    "wan/E1" "wan/E2" "wan/T3.1" "wan/F3.7" "wan/T4.1" "wan/RWM" "wan/RWM-jitter" "wan/rivals" "wan/E10" "wan/E11" "wan/E12" "wan/E13" "wan/E14" "wan/E15" "wan/E16" "wan/E17" "wan/E18" "wan/E19" "wan/E20"
     "wan/E21" "wan/E22" "wan/E23" "wan/E24" "wan/E25"
     "xcp-rcp/E1" "xcp-rcp/E2" "xcp-rcp/E3" "xcp-rcp/E4" "xcp-rcp/E5" "xcp-rcp/E6" "xcp-rcp/E7" "xcp-rcp/E8"
     "xcp-rcp/E9" "xcp-rcp/E10" "xcp-rcp/E11" "xcp-rcp/E12" "xcp-rcp/E13" "xcp-rcp/E14" "xcp-rcp/E15" "xcp-rcp/E16"

@@ -44,6 +44,9 @@ const STAGGER: Duration = Duration::from_ms(10);
 /// Length of the windows of flow throughput and of a path: that of the default settings.
 const PERIOD: Duration = Duration::from_ms(200);
 
+/// The published rules with one part changed, and with both.
+const CHANGED: [&str; 3] = ["literal-queued", "literal-harmonic", "literal-both"];
+
 /// A load and an RTT.
 struct Cell {
     load: f64,
@@ -97,6 +100,9 @@ struct Run {
     /// The published rules at the sender and at the receiver.
     literal: Errors,
     receiver: Errors,
+    /// The published rules at the sender with one part changed: only windows in which the queue was never
+    /// empty; the harmonic in place of the arithmetic mean; and both.
+    changed: [Errors; CHANGED.len()],
     /// The rate while the queue is never empty: of the only flow, or of all flows together.
     guarded: Errors,
     /// Of each flow's own rate.
@@ -137,9 +143,12 @@ fn report(findings: &mut Findings, cell: &Cell, runs: &[&Run]) {
         sorted(runs.iter().map(|run| number(run)).filter(|n| !n.is_nan()).collect())
     };
     type Reader = (&'static str, fn(&Run) -> &Errors);
-    let readers: [Reader; 4] = [
+    let readers: [Reader; 7] = [
         ("guarded", |run| &run.guarded),
         ("literal", |run| &run.literal),
+        (CHANGED[0], |run| &run.changed[0]),
+        (CHANGED[1], |run| &run.changed[1]),
+        (CHANGED[2], |run| &run.changed[2]),
         ("receiver", |run| &run.receiver),
         ("throughput", |run| &run.throughput),
     ];
@@ -241,28 +250,53 @@ fn observe(study: &Passive, cell: &Cell, seed: u64) -> Run {
     let (sender, receiver) = (of_tap(0), of_tap(1));
     guarded(&mut run.guarded, &sender);
     throughput(&mut run, &sender);
-    run.published = literal(&mut run.literal, &sender, Side::Sender);
-    literal(&mut run.receiver, &receiver, Side::Receiver);
+    run.published = literal(&mut run.literal, &mut run.changed, &sender, Side::Sender);
+    literal(&mut run.receiver, &mut Default::default(), &receiver, Side::Receiver);
     run
 }
 
 /// Reads the segments by the published rules, with the capacity of the link for phase 2; returns the smallest
 /// capacity that the published phase 1 finds.
-fn literal(errors: &mut Errors, watched: &Watched, side: Side) -> f64 {
+fn literal(errors: &mut Errors, changed: &mut [Errors; 3], watched: &Watched, side: Side) -> f64 {
     let settings = Settings { form: Form::Literal, windows: Windows::Sliding, side, ..Settings::default() };
     let mut transfers = vec![Transfer::new(&settings); watched.flows()];
     let mut alone = transfers.clone();
     transfers.iter_mut().for_each(|transfer| transfer.share_capacity(watched.capacity()));
+    // When an ACK of each flow last told of an empty queue.
+    let mut empty = vec![Instant::ZERO; watched.flows()];
     for (flow, segment) in watched.segments() {
-        if let Some(estimate) = transfers[*flow].observe(segment) {
-            errors.take(*flow, &estimate, watched.truth(&estimate));
+        let estimate = transfers[*flow].observe(segment);
+        let passed = transfers[*flow].passed();
+        if passed.is_some_and(|passed| passed.wait.is_none_or(|wait| wait <= Duration::ZERO)) {
+            empty[*flow] = segment.at;
+        }
+        if let Some(estimate) = estimate {
+            let truth = watched.truth(&estimate);
+            errors.take(*flow, &estimate, truth);
+            let transfer = &transfers[*flow];
+            let harmonic = Estimate { rate: harmonic_mean(transfer.rates()), ..estimate };
+            let queued = empty[*flow] < estimate.at - estimate.window;
+            let estimates = [estimate, harmonic, harmonic].into_iter().zip([queued, true, queued]);
+            for (errors, (estimate, _)) in
+                changed.iter_mut().zip(estimates).filter(|(_, (_, counts))| *counts)
+            {
+                errors.take(*flow, &estimate, truth);
+            }
         }
         if alone[*flow].capacity().is_none() {
             alone[*flow].observe(segment);
         }
     }
     errors.windows = transfers.iter().map(|transfer| transfer.windows().total()).sum();
+    changed.iter_mut().for_each(|changed| changed.windows = errors.windows);
     smallest(alone.iter().filter_map(|transfer| transfer.capacity()).map(Rate::mbps))
+}
+
+/// Returns the rate at which as many bytes at each of these rates pass.
+fn harmonic_mean(rates: impl Iterator<Item = Rate>) -> Rate {
+    let (count, times) =
+        rates.fold((0.0, 0.0), |(count, times), rate| (count + 1.0, times + 1.0 / rate.bps_f64()));
+    Rate::from_bps_f64(count / times)
 }
 
 /// Reads the segments by the guarded rules.

@@ -46,16 +46,23 @@ impl Downloads {
 pub(super) fn scenario(study: &Downloads, cell: &Cell<'_>, job: &Job<'_>, run: usize) -> String {
     let (rate, buffer) = (study.rate(job), study.buffers[cell.buffer]);
     let half = cell.rtt.ns() / 2;
+    let jitter = study.jitter.ns();
+    let wire = match jitter {
+        0 => String::new(),
+        // Only what comes from the servers is delayed at random.
+        _ => format!("jitter = \"{} ns\"\nreordering = true\nreverse = {{}}\n", 2 * jitter),
+    };
     let packets = (buffer.packets * rate.bps() / (WRITTEN * 1_000_000)).max(2);
     let mut text = format!(
         "duration = \"{:.3} s\"\n\
-         [[link]]\nfrom = \"server\"\nto = \"isp\"\nduplex = false\nrate = \"{} b/s\"\ndelay = \"{half} ns\"\n\
+         [[link]]\nfrom = \"server\"\nto = \"isp\"\nduplex = false\nrate = \"{} b/s\"\ndelay = \"{} ns\"\n\
          buffer = \"1000 ms\"\nloss = {:?}\n\
          [[link]]\nfrom = \"isp\"\nto = \"server\"\nduplex = false\ndelay = \"{half} ns\"\n\
-         [[link]]\nfrom = \"isp\"\nto = \"home\"\nrate = \"{} b/s\"\n{}\
+         [[link]]\nfrom = \"isp\"\nto = \"home\"\nrate = \"{} b/s\"\n{}{wire}\
          [[link]]\nfrom = \"home\"\nto = \"laptop\"\n",
         PATIENCE * study.ideal(cell, job) + PATIENCE_MORE,
         rate.bps() * SERVERS,
+        half - jitter,
         buffer.loss,
         rate.bps(),
         queue(cell, packets),
