@@ -73,6 +73,36 @@ def kernel_of(version, architecture, cache):
     return folder
 
 
+def headers_of(kernel, architecture, cache):
+    """Returns the folder in which modules for a kernel are built, with its packages of headers; none if there are none."""
+    (version,) = (kernel / "lib/modules").iterdir()
+    name = f"linux-headers-{version.name}"
+    folder = cache / f"{kernel.name}-headers"
+    if not folder.exists():
+        found = subprocess.run(["apt-cache", "depends", name], capture_output=True, text=True).stdout
+        packages = re.findall(r"Depends: (linux-(?:headers-\S+-common|kbuild-\S+))", found)
+        if not packages or not fetched([name, *packages], folder):
+            return None
+    build = folder / "usr/src" / name
+    # Debian's file names the folder in which the package is to be.
+    makefile = build / "Makefile"
+    makefile.write_text(re.sub(r"(?m)^include \S*(/usr/src/)", rf"include {folder.resolve()}\1", makefile.read_text()))
+    return build
+
+
+def module_of(build, at):
+    """Builds the controller that may move departures for a kernel; returns its file."""
+    for part in ["arithmetic/c", "uml/linux/modules"]:
+        shutil.copytree(HERE.parent / "crates" / part, at / part)
+    modules = at / "uml/linux/modules"
+    # Types for programs of BPF need a tool and the kernel itself, and nobody asks for those of this module.
+    options = [f"M={modules}", "ONLY=headway_ls", "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    made = subprocess.run(["make", "-C", build, *options, "modules"], capture_output=True, text=True)
+    if made.returncode:
+        print(made.stderr, file=sys.stderr)
+    return modules / "headway_ls.ko"
+
+
 def tools_of(architecture, cache):
     """Returns a folder with the tools and their libraries for another architecture."""
     folder = cache / f"tools-{architecture}"
@@ -87,12 +117,19 @@ def tools_of(architecture, cache):
 
 def unpack(packages, folder):
     """Fetches packages, and unpacks them into a new folder."""
+    if not fetched(packages, folder):
+        cannot(f"these packages cannot be fetched: {' '.join(packages)}")
+
+
+def fetched(packages, folder):
+    """Does that, and returns whether it could."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as at:
         if subprocess.run(["apt-get", "download", "-qq", *packages], cwd=at, stderr=subprocess.DEVNULL).returncode:
-            cannot(f"these packages cannot be fetched: {' '.join(packages)}")
+            return False
         for package in Path(at).glob("*.deb"):
             run("dpkg", "-x", package, Path(at, "all"))
         Path(at, "all").rename(folder)
+    return True
 
 
 def copy_program(program, root, architecture):
@@ -107,7 +144,7 @@ def copy_program(program, root, architecture):
             shutil.copy(os.path.realpath(library), place)
 
 
-def make_image(kernel, programs, architecture, tools, at):
+def make_image(kernel, programs, architecture, tools, module, at):
     """Makes the initial file system, with these tools or those of this system; returns its path."""
     root = at / "root"
     if tools:
@@ -129,6 +166,8 @@ def make_image(kernel, programs, architecture, tools, at):
         shutil.copy(listing, modules)
     run("depmod", "-b", root, version.name, stderr=subprocess.DEVNULL)
     shutil.copy(HERE / "kernels.sh", root / "kernels.sh")
+    if module and module.exists():
+        shutil.copy(module, root)
     shutil.copytree(HERE.parent / "scenarios", root / "scenarios")
     shutil.copytree(HERE.parent / "packaging/openwrt", root / "openwrt")
     (root / "init").write_text("#!/bin/busybox sh\nexec /bin/busybox sh /kernels.sh init\n")
@@ -173,7 +212,11 @@ def results_of(version, arguments):
     programs = [arguments.programs / name for name in PROGRAMS] + arguments.verifier
     began, results = time.monotonic(), {}
     with tempfile.TemporaryDirectory() as at:
-        image = make_image(kernel, programs, arguments.architecture, tools, Path(at))
+        build = None if tools else headers_of(kernel, arguments.architecture, arguments.cache)
+        module = build and module_of(build, Path(at))
+        if build and not module.exists():
+            results["module"] = ("fails", "it does not compile")
+        image = make_image(kernel, programs, arguments.architecture, tools, module, Path(at))
         with contextlib.closing(boot(kernel, image, arguments.architecture, arguments.only, arguments.show)) as lines:
             for line in lines:
                 if found := RESULT.match(line):

@@ -309,6 +309,43 @@ try_run() {
         echo 'it ran'
 }
 
+# Flows of a controller in experiment 4A of LS-AIMD, two hundred times slower (3 Mb/s, 50 ms, and marks from 18750 bytes
+# of queue on), and 32 of them, so that each has less than a segment. Prints the rate in kb/s and the mean queue in bytes.
+flows() {
+    transfer 10.0.1.2 16 -P 32 -C "$1" >/tmp/flows &
+    local transfer=$! sum=0 times=0
+    sleep 8
+    while kill -0 $transfer 2>/dev/null && ((times < 30)); do
+        sum=$((sum + $($in_r tc -s qdisc show dev r0 | sed -n 's/.*backlog \([0-9]*\)b.*/\1/p' | tail -1)))
+        times=$((times + 1))
+        sleep 0.3
+    done
+    wait $transfer || return 1
+    echo "$(tail -1 /tmp/flows) $((sum / times))"
+}
+
+# The controller as a module, which unlike a program of BPF moves a departure that is set when the pace changes.
+try_module() {
+    modprobe sch_red
+    modprobe tcp_dctcp
+    insmod /headway_ls.ko || return 1
+    $in_s tc qdisc replace dev s0 root netem delay 50ms limit 10000
+    ip -n c route change default via 10.0.0.1 quickack 1
+    $in_r tc qdisc replace dev r0 root handle 1: tbf rate 3mbit burst 3200 limit 150000
+    $in_r tc qdisc add dev r0 parent 1:1 red limit 150000 min 18750 max 37500 avpkt 1000 burst 19 probability 1 bandwidth 3mbit ecn
+    read -r rate queue <<<"$(flows ls_dctcp)"
+    moved=$(cat /sys/module/headway_ls/parameters/moved)
+    read -r other standing <<<"$(flows dctcp)"
+    $in_r tc qdisc del dev r0 root
+    $in_s tc qdisc replace dev s0 root netem delay 40ms limit 10000
+    ip -n c route change default via 10.0.0.1
+    until_true 20 $$ rmmod headway_ls || { echo 'it cannot be removed' && return 1; }
+    grep -qw ls_dctcp /proc/sys/net/ipv4/tcp_available_congestion_control && echo 'it is still there' && return 1
+    echo "$rate kb/s and $queue bytes of queue, DCTCP $other and $standing; departures moved earlier, later: $moved"
+    # DCTCP has two segments of each flow in flight: 78 kB of queue. Rates say what the host has time for.
+    ((rate > other / 2 && queue < standing * 4 / 5 && ${moved%,*} > 0 && ${moved#*,} > 0))
+}
+
 # Runs a command that cannot work: it is to say so in one sentence, which begins with the program's name.
 refused() {
     timeout 30 "$@" >/tmp/log 2>&1
@@ -355,6 +392,7 @@ try serve
 commands=(doctor measure path flows passive proxy edge "OpenWrt's init script" 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp'
     'cc hw-reno' 'cc rapid' 'cc rapid-receiver' 'cc xcp' 'cc rcp' router lab run 'cc without BTF' 'flows without tcp_diag'
     'edge with unprivileged_bpf_disabled' 'edge without privileges' 'edge under lockdown' 'cc under lockdown')
+[ ! -e /headway_ls.ko ] || commands=(module "${commands[@]}")
 for command in "${commands[@]}"; do
     try "$command"
 done

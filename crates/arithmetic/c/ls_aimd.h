@@ -419,6 +419,30 @@ HW_INLINE void ls_undo(struct ls_state *ls, const struct ls_config *config)
 	ls_update_regime(ls, config);
 }
 
+/* What records of runs show of a connection: 20 bytes, as many as the kernel has for TCP_CC_INFO. */
+struct ls_report {
+	/* W and S, in bytes, Q9; larger ones are 2^32 - 2, and S before the first reduction 2^32 - 1. */
+	hw_u32 window;
+	hw_u32 ssthresh;
+	/* The increase per round trip with C, in bytes, Q9. */
+	hw_u32 add;
+	/* The RTT by which departures are spaced, in ns. */
+	hw_u32 rtt;
+	/* alpha, with DCTCP_FRACTION_BITS. */
+	hw_u32 alpha;
+};
+
+HW_INLINE void ls_tell(const struct ls_state *ls, struct ls_report *report)
+{
+	const hw_u64 most = 0xfffffffeULL;
+
+	report->window = (hw_u32)hw_min(ls->window, most);
+	report->ssthresh = ls->ssthresh == LS_UNLIMITED ? ~0U : (hw_u32)hw_min(ls->ssthresh, most);
+	report->add = (hw_u32)(((hw_u64)ls->add * ls->scale) >> LS_SCALE_BITS);
+	report->rtt = (hw_u32)hw_min(ls->rtt, most);
+	report->alpha = ls->alpha >> DCTCP_GAIN_SHIFT;
+}
+
 /* Changes the size of full segments. The window is in bytes and stays (2.1). */
 HW_INLINE void ls_set_mss(struct ls_state *ls, const struct ls_config *config, hw_u32 mss)
 {

@@ -59,7 +59,7 @@ fn run(command: &Command, json: bool) -> Result<ExitCode, Failed> {
         Command::Accuracy(args) => return accuracy::run(args, json),
         Command::Compare(args) => return compare::run(args, json),
         Command::Repro(args) => repro::run(args, json)?,
-        Command::Calc(args) => calc::run(args, json)?,
+        Command::Calc(args) => return Ok(calc::run(args, json)?),
         Command::Gaps(args) => gaps::run(args, json)?,
         Command::Select(args) => select::run(args, json)?,
         Command::SelectWorlds(args) => select_worlds::run(args, json)?,

@@ -1,5 +1,6 @@
 //! `headway lab`: emulated networks with known available bandwidth.
 
+mod check;
 mod run;
 
 use std::ffi::OsString;
@@ -167,6 +168,13 @@ enum Command {
         #[arg(long)]
         link: Option<String>,
     },
+    /// Checks that an interface of this host, or of a lab, does nothing to packets that a measurement of queues
+    /// would see.
+    ///
+    /// Steps have an order, because later ones depend on earlier ones: a driver that is set anew loses its queue
+    /// and routes. Each is read from the kernel, so a step holds only if the kernel confirms it.
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::CheckArgs),
     /// Shows the labs that are up, with addresses and current available bandwidth.
     Status,
 }
@@ -174,7 +182,7 @@ enum Command {
 impl Args {
     /// Whether the command has a JSON form.
     pub(crate) fn has_json(&self) -> bool {
-        matches!(self.command, Command::Status)
+        matches!(self.command, Command::Status | Command::Check(_))
     }
 }
 
@@ -189,6 +197,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<ExitCode> {
         Command::Exec { name, node, command } => exec(name.as_deref(), &node, &command),
         Command::Down { name, all, truth } => down(name, all, truth),
         Command::Set { name, changes, link } => set(&name, &changes, link.as_deref()),
+        Command::Check(args) => check::run(&args, json),
         Command::Status => status(json),
     }
 }

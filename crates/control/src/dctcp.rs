@@ -1,7 +1,7 @@
 //! DCTCP: reduces in proportion to the fraction of marked segments (RFC 8257).
 
 use super::window::{Window, delegate};
-use super::{Ack, Congestion, Controller, Start};
+use super::{Ack, Congestion, Controller, Inside, Start};
 use headway_units::{Duration, Instant};
 
 /// Weight of the newest window of data in alpha, RFC 8257's g (RFC 8257 4.2; Linux `dctcp_shift_g` 4).
@@ -76,6 +76,10 @@ fn rounded(alpha: u32, marked: u32, delivered: u32) -> u32 {
 
 impl Controller for Dctcp {
     delegate!(window: on_undo, on_idle, metrics);
+
+    fn inside(&self) -> Option<Inside> {
+        Some(Inside { alpha: self.alpha, fractional: None })
+    }
 
     fn on_ack(&mut self, ack: &Ack) {
         self.delivered += ack.delivered;

@@ -328,6 +328,7 @@ macro_rules! controllers {
             }
             ref {
                 metrics() -> Metrics;
+                inside() -> Option<Inside>;
                 needs() -> Needs;
                 memory() -> usize;
             }

@@ -364,6 +364,28 @@ impl Metrics {
     }
 }
 
+/// What a controller that follows the fraction of marks knows beside its window, for records of runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Inside {
+    /// The estimated fraction of marked segments, 0 to 1.
+    pub alpha: f64,
+    /// The state of LS-AIMD; `None` with other controllers.
+    pub fractional: Option<Fractional>,
+}
+
+/// A window with a fraction, and how it grows (ls-aimd 2.1, 2.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fractional {
+    /// The window, in bytes.
+    pub window: f64,
+    /// ssthresh, in bytes; infinite before the first reduction.
+    pub ssthresh: f64,
+    /// The increase per round trip with the scale C, in bytes.
+    pub add: f64,
+    /// The RTT by which departures are spaced; zero before the first sample.
+    pub pace_rtt: Duration,
+}
+
 /// What a controller needs of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -462,6 +484,11 @@ pub trait Controller: fmt::Debug {
 
     /// What the transport needs to know of the controller's state.
     fn metrics(&self) -> Metrics;
+
+    /// What a record of the run shows beside the metrics; asked for at the ends of intervals only.
+    fn inside(&self) -> Option<Inside> {
+        None
+    }
 
     /// What the controller needs of the transport; it must not change.
     fn needs(&self) -> Needs {

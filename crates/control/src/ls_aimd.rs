@@ -6,7 +6,8 @@ use std::str::FromStr;
 use headway_arithmetic::{self as arithmetic, Algorithm, Config, Q9, SCALE_ONE, UNLIMITED};
 
 use super::{
-    Ack, Argument, Congestion, Controller, Delivery, Metrics, Needs, Parameters, RecoveryState, Start,
+    Ack, Argument, Congestion, Controller, Delivery, Fractional, Inside, Metrics, Needs, Parameters,
+    RecoveryState, Start,
 };
 use headway_units::{Duration, Instant};
 
@@ -198,6 +199,19 @@ impl Controller for LsAimd {
             bytes => self.segments(bytes).max(f64::from(self.delta)),
         };
         Metrics::new(self.segments(self.ls.window()), ssthresh)
+    }
+
+    fn inside(&self) -> Option<Inside> {
+        let bytes = |q9: u64| q9 as f64 / f64::from(1_u32 << Q9);
+        let scale = f64::from(self.ls.scale()) / f64::from(SCALE_ONE);
+        let ssthresh = self.ls.ssthresh();
+        let fractional = Fractional {
+            window: bytes(self.ls.window()),
+            ssthresh: if ssthresh == UNLIMITED { f64::INFINITY } else { bytes(ssthresh) },
+            add: bytes(self.ls.add().into()) * scale,
+            pace_rtt: Duration::from_ns(self.ls.rtt() as i64),
+        };
+        Some(Inside { alpha: self.ls.alpha(), fractional: Some(fractional) })
     }
 
     /// Windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12). The arithmetic takes an ACK

@@ -8,6 +8,9 @@ const FLOOR: f64 = 2.0;
 /// less than two thirds.
 const STEPS: u32 = 200;
 
+/// A usual ssthresh, in segments: there the increase is to be about that of other TCP (ls-aimd 2.6).
+const USUAL_SEGMENTS: f64 = 20.0;
+
 /// The window that scales the increase of an ACK that also reduces the window (ls-aimd 2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutOrder {
@@ -48,6 +51,55 @@ impl Increase {
             window = (factor * mss * self.exact(window / 2.0)).sqrt();
         }
         window.max(FLOOR)
+    }
+}
+
+/// The constants of the increase, in bytes (ls-aimd 2.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Constants {
+    /// The factor of the logarithm.
+    pub k0: u32,
+    /// The ssthresh at which the increase is `k0`; above zero.
+    pub k1: u32,
+}
+
+/// What an increase has to be like, with the number by which that is decided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constraint {
+    /// What is asked.
+    pub name: &'static str,
+    /// Its value for the constants.
+    pub value: f64,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+impl Constants {
+    /// Returns the increase in bytes per RTT for an ssthresh of `ssthresh` bytes.
+    fn increase(self, ssthresh: f64) -> f64 {
+        f64::from(self.k0) * (ssthresh / f64::from(self.k1)).ln_1p() / std::f64::consts::LN_2
+    }
+
+    /// Returns the constraints for segments of `mss` bytes (ls-aimd F23).
+    ///
+    /// The increase is concave and zero at zero, so it never exceeds ssthresh exactly if its slope at zero, the
+    /// largest, is at most one. Marks then arrive in every second RTT at most.
+    pub fn constraints(self, mss: f64) -> [Constraint; 5] {
+        let (k0, k1) = (f64::from(self.k0), f64::from(self.k1));
+        let ln2 = std::f64::consts::LN_2;
+        let usual = self.increase(USUAL_SEGMENTS * mss) / mss;
+        let constraint = |name, value, holds| Constraint { name, value, holds };
+        [
+            constraint("the increase is at most ssthresh: slope at 0 B", k0 / (k1 * ln2), k0 <= k1 * ln2),
+            constraint("the increase at 1 B, of 1 B", self.increase(1.0), self.increase(1.0) <= 1.0),
+            constraint("the slope at 1 B, below 1", k0 / ((k1 + 1.0) * ln2), k0 < (k1 + 1.0) * ln2),
+            constraint(
+                "shifts suffice: powers of two, k0 / k1 one half",
+                k0 / k1,
+                self.k0.is_power_of_two() && self.k0.checked_mul(2) == Some(self.k1),
+            ),
+            constraint("at 20 segments, in segments, 1/4 to 4", usual, (0.25..=4.0).contains(&usual)),
+        ]
     }
 }
 
@@ -96,6 +148,28 @@ mod tests {
                 [CutOrder::BeforeCut, CutOrder::AfterCut].map(|order| least(mss, scale, order));
             assert!((here - before).abs() < tolerance, "{mss} {scale}: {here} is not {before}");
             assert!((there - after).abs() < tolerance, "{mss} {scale}: {there} is not {after}");
+        }
+    }
+
+    #[test]
+    fn both_published_sets_pass_and_equal_constants_fail() {
+        let failed = |k0, k1, mss| {
+            let all = Constants { k0, k1 }.constraints(mss);
+            all.iter().enumerate().filter(|(_, one)| !one.holds).map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        assert_eq!((failed(256, 512, 1448.0), failed(1024, 2048, 8948.0)), (vec![], vec![]));
+        assert_eq!(failed(512, 512, 1448.0), [0, 1, 2, 3], "k0 = k1");
+        assert_eq!(failed(300, 512, 1448.0), [3], "0.59 < ln 2, but no shifts");
+        // At ln 2 itself, 0.6931, the increase is ssthresh at zero; above, it exceeds it for small windows.
+        assert_eq!(
+            (failed(6931, 10_000, 1448.0), failed(6932, 10_000, 1448.0)),
+            (vec![3, 4], vec![0, 1, 3, 4])
+        );
+        assert_eq!(failed(1024, 2048, 300.0), [4], "more than four segments");
+        for (k0, k1) in [(256_u32, 512_u32), (3, 5), (512, 512), (1000, 1443)] {
+            let constants = Constants { k0, k1 };
+            let exceeds = (1..2_000_000).any(|s| constants.increase(f64::from(s)) > f64::from(s));
+            assert_eq!(exceeds, !constants.constraints(1448.0)[1].holds, "{k0}, {k1}: 1 B decides for all");
         }
     }
 }

@@ -11,6 +11,6 @@ mod tables;
 
 pub use bucket::{TokenBucketShaper, highest_rate, least_burst};
 pub use dcf::SaturatedChannel;
-pub use increase::{CutOrder, Increase, growth_exponent};
+pub use increase::{Constants, Constraint, CutOrder, Increase, growth_exponent};
 pub use shared_link::{DELTA, FRAME_OVERHEAD, SEGMENT_OVERHEAD, SharedLink};
 pub use tables::{WINDOW_TABLES, WindowTable};

@@ -65,9 +65,9 @@ impl Interface {
 
     /// Refuses an interface that may make its peer stop, as PAUSE frames of time 0 would let it go on.
     pub(crate) fn check_flow_control(&self) -> Result<(), Error> {
-        match headway_telemetry::ethtool::flow_control(&self.name) {
-            Ok(false) => Ok(()),
-            Ok(true) => Err(self.error(&format!(
+        match headway_telemetry::ethtool::holding(&self.name) {
+            Ok(found) if found.pauses == [false; 2] => Ok(()),
+            Ok(_) => Err(self.error(&format!(
                 "its flow control is on, and so may be that of its peer, which PAUSE frames would disturb; \
                  `ethtool -A {} autoneg off rx off tx off` turns it off",
                 self.name

@@ -8,7 +8,7 @@ use headway_units::{Bytes, Duration, Instant, Rate};
 use serde::{Serialize, Serializer};
 
 use crate::results::Results;
-use crate::series::{Interval, Series, TcpInterval};
+use crate::series::{Fractional, Interval, Series, TcpInterval};
 use crate::stream::StreamTruth;
 use crate::summary::{FlowResult, LinkResult};
 
@@ -73,6 +73,21 @@ impl Results {
         table(sender(Instant::ZERO, "", &TcpInterval::default()), rows)
     }
 
+    /// Formats what figures of senders that follow marks show, one line per interval and flow: window,
+    /// threshold, increase and alpha of the sender beside the queue of the narrowest link. `None` if no
+    /// controller tells.
+    pub fn trace_csv(&self) -> Option<String> {
+        let series = &self.series;
+        let told = |tcp: &TcpInterval| tcp.inside.is_some();
+        let has_alpha = series.tcp.iter().flatten().any(told);
+        let rows = series.ends.iter().enumerate().flat_map(|(index, end)| {
+            let link = series.narrowest(index);
+            let flows = series.flows.iter().zip(&series.tcp);
+            flows.map(move |(name, values)| trace(*end, name, &values[index], link))
+        });
+        has_alpha.then(|| table(trace(Instant::ZERO, "", &TcpInterval::default(), None), rows))
+    }
+
     /// Formats the probe streams, one line each, with the available bandwidth during the stream.
     pub fn streams_csv(&self) -> String {
         let row = |(measure, stream): &(u64, StreamTruth)| {
@@ -125,6 +140,31 @@ fn sender(end: Instant, flow: &str, tcp: &TcpInterval) -> impl Serialize {
         retransmitted: tcp.retransmitted,
         timeouts: tcp.timeouts,
         marks: tcp.marks,
+    }
+}
+
+fn trace(end: Instant, flow: &str, tcp: &TcpInterval, link: Option<(&str, &Interval)>) -> impl Serialize {
+    let inside = tcp.inside.unwrap_or_default();
+    let own = |of: fn(&Fractional) -> Option<f64>| inside.fractional.as_ref().and_then(of).map(Fixed::<3>);
+    let share = |part: u64, whole: u64| (whole > 0).then(|| Fixed::<6>(part as f64 / whole as f64));
+    let bytes = link.and_then(|(_, values)| Some((values.measured + values.cross, values.capacity?)));
+    row! {
+        end_ns: end,
+        flow: Text(flow),
+        window_bytes: own(|fractional| Some(fractional.window)),
+        ssthresh_bytes: own(|fractional| fractional.ssthresh),
+        cwnd_segments: tcp.cwnd,
+        add_bytes: own(|fractional| Some(fractional.add)),
+        alpha: tcp.inside.map(|inside| Fixed::<6>(inside.alpha)),
+        sent: tcp.sent,
+        marks: tcp.marks,
+        // Those that arrive may have left in an earlier interval.
+        marked_share: tcp.marks.and_then(|marks| share(marks.min(tcp.sent), tcp.sent)),
+        srtt_ns: tcp.srtt.map(Duration::ns),
+        srtt_pace_ns: inside.fractional.and_then(|fractional| fractional.pace_rtt).map(Duration::ns),
+        link: link.map(|(name, _)| Text(name)),
+        queue_bytes: link.map(|(_, values)| values.queue.get()),
+        utilisation: bytes.and_then(|(sent, capacity)| share(sent.get(), capacity.get())),
     }
 }
 

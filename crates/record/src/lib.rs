@@ -18,7 +18,7 @@ pub use control::{ControlInterval, json_lines};
 pub use counted::Counted;
 pub use histogram::Histogram;
 pub use results::Results;
-pub use series::{Interval, Series, TcpInterval};
+pub use series::{Fractional, Inside, Interval, Series, TcpInterval};
 pub use spread::{Spread, spread};
 pub use stream::StreamTruth;
 pub use summary::{

@@ -34,7 +34,7 @@ impl Interval {
 }
 
 /// State of a TCP sender at the end of an interval, and its counters during the interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInterval {
     /// cwnd, in segments.
     pub cwnd: u32,
@@ -52,6 +52,30 @@ pub struct TcpInterval {
     pub timeouts: Option<u64>,
     /// Segments that arrived CE-marked; `None` in worlds that do not report them.
     pub marks: Option<u64>,
+    /// What a controller that follows the fraction of marks knows beside its window; `None` if unknown.
+    pub inside: Option<Inside>,
+}
+
+/// The state of a controller that follows the fraction of marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Inside {
+    /// The estimated fraction of marked segments, 0 to 1.
+    pub alpha: f64,
+    /// The state of LS-AIMD; `None` with other controllers.
+    pub fractional: Option<Fractional>,
+}
+
+/// A window with a fraction, and how it grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fractional {
+    /// The window, in bytes.
+    pub window: f64,
+    /// ssthresh, in bytes; `None` before the first reduction.
+    pub ssthresh: Option<f64>,
+    /// The increase per round trip, in bytes.
+    pub add: f64,
+    /// The RTT by which departures are spaced; `None` before the first sample.
+    pub pace_rtt: Option<Duration>,
 }
 
 /// The time series of a run; all have one value per interval.
@@ -76,5 +100,13 @@ impl Series {
     pub fn intervals(&self) -> impl Iterator<Item = (usize, Instant, Instant, Duration)> + '_ {
         let begins = std::iter::once(Instant::ZERO).chain(self.ends.iter().copied());
         begins.zip(&self.ends).enumerate().map(|(index, (begin, &end))| (index, begin, end, end - begin))
+    }
+
+    /// Returns the link with the least capacity in an interval, the first of several, with its name; `None`
+    /// if no link has a rate.
+    pub fn narrowest(&self, interval: usize) -> Option<(&str, &Interval)> {
+        let links =
+            self.names.iter().zip(&self.links).map(|(name, values)| (name.as_str(), &values[interval]));
+        links.filter(|(_, values)| values.capacity.is_some()).min_by_key(|(_, values)| values.capacity)
     }
 }

@@ -1,8 +1,8 @@
 //! Counters of a flow over an interval.
 
-use headway_units::Bytes;
-
-use headway_record::TcpInterval;
+use headway_control::Inside;
+use headway_record::{Fractional, TcpInterval};
+use headway_units::{Bytes, Duration};
 
 use crate::FlowStatistics;
 
@@ -50,6 +50,17 @@ impl Progress {
             retransmitted: self.retransmitted,
             timeouts: Some(self.timeouts),
             marks: Some(self.marks),
+            inside: sender.inside.map(inside),
         }
     }
+}
+
+fn inside(inside: Inside) -> headway_record::Inside {
+    let fractional = inside.fractional.map(|own| Fractional {
+        window: own.window,
+        ssthresh: own.ssthresh.is_finite().then_some(own.ssthresh),
+        add: own.add,
+        pace_rtt: (own.pace_rtt > Duration::ZERO).then_some(own.pace_rtt),
+    });
+    headway_record::Inside { alpha: inside.alpha, fractional }
 }

@@ -1,5 +1,6 @@
 //! Counters of flows and sources.
 
+use headway_control::Inside;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
 use crate::link::Count;
@@ -41,6 +42,8 @@ pub struct FlowStatistics {
     pub min_rtt: Option<Duration>,
     /// Pacing rate set by the controller now, in wire bytes; `None` when it leaves pacing to the transport.
     pub pacing: Option<Rate>,
+    /// What the controller tells beside this.
+    pub inside: Option<Inside>,
     /// When all data were acknowledged, for a flow of finite size.
     pub finished: Option<Instant>,
 }

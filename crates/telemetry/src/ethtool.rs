@@ -10,8 +10,11 @@ const GET_GSO: u32 = 0x23;
 const GET_GRO: u32 = 0x2b;
 const GET_FLAGS: u32 = 0x25;
 const LRO: u32 = 1 << 15;
-/// The request for `struct ethtool_pauseparam`.
+/// The requests for `struct ethtool_coalesce` and `struct ethtool_pauseparam`, and their lengths in words.
+const GET_COALESCE: u32 = 0x0e;
+const COALESCE: usize = 23;
 const GET_PAUSE: u32 = 0x12;
+const PAUSE: usize = 4;
 /// The request for `struct ethtool_ts_info`, and its length in words.
 const GET_TIMESTAMPS: u32 = 0x41;
 const TIMESTAMPS: usize = 11;
@@ -68,18 +71,31 @@ pub fn timestamps(name: &str) -> io::Result<Timestamps> {
     })
 }
 
-/// Returns whether the flow control of an interface (PAUSE frames, 802.3x) is on in a direction, or may be
-/// agreed on with the peer; a device that has none has it off.
+/// What an interface does that delays or holds packets beside its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// Whether it stops sending when the other end asks (pause frames), and asks itself.
+    pub pauses: [bool; 2],
+    /// Longest time that received packets wait for an interrupt, in us.
+    pub coalescing: u32,
+}
+
+/// Asks for it; what a driver does not know it does not do.
 ///
 /// # Errors
 /// The system's error.
-pub fn flow_control(name: &str) -> io::Result<bool> {
-    let mut words = [GET_PAUSE, 0, 0, 0];
-    match ask(name, &mut words) {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
-        // Whether it is negotiated, and whether to send and to heed PAUSE frames.
-        result => result.map(|()| words[2] != 0 || words[3] != 0),
+pub fn holding(name: &str) -> io::Result<Holding> {
+    let mut pause = [0; PAUSE];
+    pause[0] = GET_PAUSE;
+    let mut coalesce = [0; COALESCE];
+    coalesce[0] = GET_COALESCE;
+    for words in [&mut pause[..], &mut coalesce] {
+        match ask(name, words) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => words.fill(0),
+            result => result?,
+        }
     }
+    Ok(Holding { pauses: [pause[2], pause[3]].map(|on| on != 0), coalescing: coalesce[1] })
 }
 
 /// Makes a request whose structure has these words, which the kernel changes.
@@ -106,9 +122,7 @@ mod tests {
         let timestamps = timestamps("lo").unwrap();
         assert_eq!(timestamps.hardware, [false, false]);
         assert!(timestamps.software[1]);
-        assert!(offloads("lo").is_ok());
+        assert!(offloads("lo").is_ok() && holding("lo").is_ok_and(|lo| lo == Holding::default()));
         assert!(offloads("no-such-one").is_err());
-        assert!(!flow_control("lo").unwrap());
-        assert!(flow_control("no-such-one").is_err());
     }
 }

@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, AsRawFd as _};
 
 /// Bytes of the structure that are read; what later kernels have behind them is left out.
 const LENGTH: usize = 248;
+/// Size of the largest `union tcp_cc_info`, in words.
+const CONTROLLER_WORDS: usize = 5;
 
 /// `struct tcp_info` of the kernel (`include/uapi/linux/tcp.h`), which is longer than that of the C library.
 ///
@@ -73,19 +75,17 @@ impl TcpInfo {
     /// Reads the statistics of a connection; all zero on an error.
     pub fn of(socket: impl AsFd) -> TcpInfo {
         let mut bytes = [0; LENGTH];
-        let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: both pointers are valid for writing, and `length` is the size of the buffer.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_fd().as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        let filled = if result == 0 { length as usize } else { 0 };
-        TcpInfo::from_bytes(bytes.get(..filled).unwrap_or(&bytes))
+        let filled = read(&socket, libc::TCP_INFO, &mut bytes);
+        TcpInfo::from_bytes(&bytes[..filled])
+    }
+
+    /// Reads what the controller of a connection tells of itself (`TCP_CC_INFO`), in words of its own
+    /// meaning; all zero if it tells nothing.
+    pub fn of_controller(socket: impl AsFd) -> [u32; CONTROLLER_WORDS] {
+        let mut bytes = [0; size_of::<[u32; CONTROLLER_WORDS]>()];
+        read(&socket, libc::TCP_CC_INFO, &mut bytes);
+        let (words, _) = bytes.as_chunks();
+        std::array::from_fn(|word| u32::from_ne_bytes(words[word]))
     }
 
     /// The window that the peer has advertised last, in bytes: what this end sees of it.
@@ -106,6 +106,17 @@ impl TcpInfo {
     fn field<const SIZE: usize>(&self, offset: usize) -> [u8; SIZE] {
         self.bytes.get(offset..).and_then(|rest| rest.first_chunk().copied()).unwrap_or([0; SIZE])
     }
+}
+
+/// Fills `bytes` with an option of TCP; returns how many the kernel wrote, 0 on an error.
+fn read(socket: &impl AsFd, option: libc::c_int, bytes: &mut [u8]) -> usize {
+    let mut length = bytes.len() as libc::socklen_t;
+    let at = socket.as_fd().as_raw_fd();
+    // SAFETY: both pointers are valid for writing, and `length` is the size of the buffer.
+    let result = unsafe {
+        libc::getsockopt(at, libc::IPPROTO_TCP, option, bytes.as_mut_ptr().cast(), &raw mut length)
+    };
+    if result == 0 { bytes.len().min(length as usize) } else { 0 }
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub struct FlowCounters {
     pub pacing: Rate,
     /// When everything was acknowledged.
     pub finished: Option<Duration>,
+    /// What the controller tells of itself (`TCP_CC_INFO`), in words of its own meaning.
+    pub controller: [u32; 5],
 }
 
 /// A direction of a link.

@@ -123,6 +123,9 @@ fn contents(results: &Results, build: &str) -> Result<Vec<(&'static str, String)
     if !results.series.tcp.is_empty() {
         files.push(("tcp.csv", results.tcp_csv()));
     }
+    if let Some(trace) = results.trace_csv() {
+        files.push(("trace.csv", trace));
+    }
     if !results.completion_times.is_empty() {
         files.push(("completions.csv", results.completions_csv()));
     }

@@ -1,10 +1,13 @@
 //! `headway-bench calc`: windows, rates, token buckets and explicit rates by formula.
 
 mod bucket;
+mod constants;
 mod explicit;
 mod required;
 mod tables;
 mod window;
+
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use headway_formulas::{FRAME_OVERHEAD, SEGMENT_OVERHEAD};
@@ -23,6 +26,7 @@ Examples:
   headway-bench calc window --rate '40 Gb/s' --rtt '10 us' --flows 4 --mtu 9000
   headway-bench calc required --rtt '10 us' --flows 4 --mtu 9000 --segments 16
   headway-bench calc tables Q1
+  headway-bench calc constants --mtu 9000
   headway-bench calc tbf --rate '100 Mb/s' --burst '4800 B'
   headway-bench calc explicit limits")]
 pub(crate) struct CalcArgs {
@@ -35,18 +39,21 @@ enum What {
     Window(window::WindowArgs),
     Required(required::RequiredArgs),
     Tables(tables::TablesArgs),
+    Constants(constants::ConstantsArgs),
     Tbf(bucket::TbfArgs),
     Explicit(explicit::ExplicitArgs),
 }
 
-pub(crate) fn run(args: &CalcArgs, json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CalcArgs, json: bool) -> anyhow::Result<ExitCode> {
     match &args.command {
-        What::Window(args) => window::run(args, json),
-        What::Required(args) => required::run(args, json),
-        What::Tables(args) => tables::run(args, json),
-        What::Tbf(args) => bucket::run(args, json),
-        What::Explicit(args) => explicit::run(args, json),
+        What::Window(args) => window::run(args, json)?,
+        What::Required(args) => required::run(args, json)?,
+        What::Tables(args) => tables::run(args, json)?,
+        What::Constants(args) => return constants::run(args, json),
+        What::Tbf(args) => bucket::run(args, json)?,
+        What::Explicit(args) => explicit::run(args, json)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The size of full segments.

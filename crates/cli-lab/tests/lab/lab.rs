@@ -430,6 +430,35 @@ fn a_lab_lasts_as_long_as_the_program_that_it_is_for() {
     }
 }
 
+/// What the kernel is told behind its back shows, and nothing is set out of order.
+#[test]
+fn a_host_is_prepared_step_by_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = scenario(folder.path(), "[forward]\nrate = \"10 Mb/s\"\n");
+    let script = "check() { echo \"$@ $($0 lab check eth0 $@ 2>&1 | tail -1) $($0 lab check eth0 >/dev/null; echo $?)\"; }
+        check --set quick-acks; check --set ecn; check --set all
+        ethtool -K eth0 gso on; check; check --set ecn; check --set offloads; check --json";
+    let run = headway(&["lab", "run", &file, "--name", &name("check"), "--", "sh", "-c", script, PROGRAM]);
+    if impossible(&text(&run.stderr)) {
+        return;
+    }
+    let (said, errors) = (text(&run.stdout), text(&run.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    let parts = [
+        ("quick-acks comes after ecn", "1"),
+        ("ecn         holds  net.ipv4.tcp_ecn is 1", "1"),
+        ("quick-acks  holds  0 of 1 routes without", "0"),
+        ("quick-acks  holds", "1"),
+        ("ecn comes after offloads, which does not hold: GSO on", "1"),
+        ("offloads    holds  off", "0"),
+        ("\"holds\":true", "0"),
+    ];
+    assert_eq!(lines.len(), parts.len(), "{said}{errors}");
+    for (line, (part, code)) in lines.iter().zip(parts) {
+        assert!(line.contains(part) && line.ends_with(code), "{line}\nhas not {part}, {code}");
+    }
+}
+
 #[test]
 fn a_signal_ends_the_program_and_its_lab() {
     let folder = tempfile::tempdir().unwrap();

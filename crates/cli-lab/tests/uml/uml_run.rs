@@ -151,3 +151,36 @@ fn what_the_kernel_cannot_do_is_said_before_anything_starts() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && errors.contains("link[1].police"), "{errors}");
 }
+
+/// The increase is that of the threshold in Linux, too (ls-aimd 2.6), and the queue that of the truth.
+#[test]
+fn a_trace_of_linux_has_windows_with_fractions() {
+    if !has_kernel() {
+        return;
+    }
+    let scenario =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/ls-dctcp.toml"));
+    let run = Try::new(&scenario.unwrap());
+    let short = [
+        "duration=60 ms",
+        "warmup=0",
+        "interval=1 ms",
+        "flow.0.stagger=1 ms",
+        "flow.0.controller=ls-dctcp:c=1",
+    ];
+    let set: Vec<&str> = short.iter().flat_map(|change| ["--set", change]).collect();
+    assert!(run.run("out", &set).status.success());
+    let text = std::fs::read_to_string(run.path("out/trace.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let number = |row: &[&str], column: usize| row[column].parse::<f64>().ok();
+    let mut fractions = 0;
+    for row in &rows {
+        let (Some(window), Some(ssthresh)) = (number(row, 2), number(row, 3)) else { continue };
+        let increase = 1024.0 * (ssthresh / 2048.0).ln_1p() / 2f64.ln();
+        assert!((number(row, 5).unwrap() - increase).abs() < 0.05, "{row:?} has not {increase}");
+        let below = window < 2.0 * 8948.0;
+        assert!(!below || (row[4] == "2" && number(row, 11).is_some_and(|rtt| rtt >= 250e3)), "{row:?}");
+        fractions += u32::from(below);
+    }
+    assert!(rows.len() == 60 * 16 && fractions > 200, "{fractions} of {}", rows.len());
+}

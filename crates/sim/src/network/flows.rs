@@ -296,6 +296,7 @@ impl Network {
             srtt: known(sender.rtt().smoothed()),
             min_rtt: known(sender.rtt().min()),
             pacing: sender.pacing(),
+            inside: sender.inside(),
             finished: sender.finished().map(Instant::from_ns),
         }
     }

@@ -121,6 +121,38 @@ fn the_state_of_tcp_agrees_with_the_flows() {
     }
 }
 
+/// Increase, threshold and window of the trace belong together (ls-aimd 2.6), and its queue is that of the truth.
+#[test]
+fn a_trace_has_what_figures_of_ls_aimd_show() {
+    let changes = ["duration=300 ms", "warmup=0", "interval=1 ms", "flow.0.count=4", "flow.0.stagger=1 ms"];
+    let of = |controller: &str| {
+        let controller = format!("flow.0.controller={controller}");
+        run(&scenario("ls-dctcp.toml", &[&changes[..], &[&controller]].concat()), 1)
+    };
+    let results = of("ls-dctcp:c=1/8");
+    let text = results.trace_csv().unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 300 * 4);
+    let number = |row: &[&str], column: usize| row[column].parse::<f64>().ok();
+    let mut below = 0;
+    for (index, row) in rows.iter().enumerate() {
+        let truth = &results.series.links[2][index / 4];
+        assert_eq!((row[12], row[13]), ("switch->receiver", &*truth.queue.get().to_string()));
+        let (window, alpha) = (number(row, 2).unwrap(), number(row, 6).unwrap());
+        assert!((2.0..1e6).contains(&window) && (0.0..=1.0).contains(&alpha), "{row:?}");
+        let Some(ssthresh) = number(row, 3) else { continue };
+        let increase = 1024.0 * (ssthresh / 2048.0).ln_1p() / 2f64.ln() / 8.0;
+        assert!((number(row, 5).unwrap() - increase).abs() < 0.01, "{row:?} has not {increase}");
+        below += u32::from(window < 2.0 * 8948.0 && row[4] == "2" && number(row, 11).is_some());
+    }
+    assert!(below > 500, "windows are below two segments in {below} rows");
+    assert!(rows.iter().any(|row| number(row, 9).is_some_and(|share| share > 0.0 && share < 1.0)));
+    let dctcp = of("dctcp").trace_csv().unwrap();
+    let last: Vec<&str> = dctcp.lines().last().unwrap().split(',').collect();
+    assert!(last[2].is_empty() && last[6].parse::<f64>().is_ok(), "DCTCP has an alpha only: {last:?}");
+    assert_eq!(of("cubic").trace_csv(), None);
+}
+
 #[test]
 fn controllers_that_pace_tell_their_rate_and_a_run_without_flows_has_no_state() {
     let short = ["duration=500 ms", "warmup=0", "flow.0.controller=fixed-rate:20 Mb/s"];

@@ -10,7 +10,9 @@
  * A connection reads the module parameters when it is given the controller, and
  * keeps these values.
  */
+#include <linux/inet_diag.h>
 #include <linux/module.h>
+#include <linux/version.h>
 #include <net/tcp.h>
 
 #include "ls_aimd.h"
@@ -30,6 +32,11 @@ MODULE_PARM_DESC(after_cut, "weigh the increase by the window after the cut");
 static unsigned int least = LS_FLOOR;
 module_param(least, uint, 0644);
 MODULE_PARM_DESC(least, "least window in bytes");
+
+/* Pending departures that an ack moved, earlier and later; a few are missed if processors count at the same time. */
+static unsigned long moved[2];
+module_param_array(moved, ulong, NULL, 0444);
+MODULE_PARM_DESC(moved, "pending departures moved earlier, and moved later");
 
 /*
  * A receiver holds an acknowledgment back for this long at least when it waits
@@ -92,6 +99,8 @@ static void ls_move_departure(struct sock *sk, u64 at)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache && at != tp->tcp_wstamp_ns)
+		moved[at > tp->tcp_wstamp_ns]++;
 	tp->tcp_wstamp_ns = at;
 	if (hrtimer_is_queued(&tp->pacing_timer) &&
 	    hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
@@ -166,8 +175,12 @@ static u32 ls_limited(const struct sock *sk, const struct rate_sample *rs)
  * Called for each acknowledgment, in every state, once TCP has digested it. That
  * of a client's SYN comes before ls_start(): the state is still all zeros.
  */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
 static void ls_cong_control(struct sock *sk, u32 una, int flag,
 			    const struct rate_sample *rs)
+#else
+static void ls_cong_control(struct sock *sk, const struct rate_sample *rs)
+#endif
 {
 	struct ls_connection *c = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -265,7 +278,11 @@ static void ls_echo(struct sock *sk, enum tcp_ca_event event)
 				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
 			else
 				tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 			__tcp_send_ack(sk, c->rcv_nxt, 0);
+#else
+			__tcp_send_ack(sk, c->rcv_nxt);
+#endif
 		}
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 	}
@@ -285,6 +302,18 @@ static u32 ls_min_tso_segs(struct sock *sk)
 	return c->ls.submss ? 1 : 2;
 }
 
+/* For getsockopt(TCP_CC_INFO) only: ss would take these words for those of another controller. */
+static size_t ls_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct ls_connection *c = inet_csk_ca(sk);
+
+	BUILD_BUG_ON(sizeof(struct ls_report) > sizeof(*info));
+	if (ext != ~0U || !c->ls.mss)
+		return 0;
+	ls_tell(&c->ls, (struct ls_report *)info);
+	return sizeof(struct ls_report);
+}
+
 #define CONTROLLER(title, ecn, event)                           \
 	{                                                       \
 		.name = title,                                  \
@@ -297,6 +326,7 @@ static u32 ls_min_tso_segs(struct sock *sk)
 		.undo_cwnd = ls_undo_cwnd,                      \
 		.cwnd_event = event,                            \
 		.min_tso_segs = ls_min_tso_segs,                \
+		.get_info = ls_get_info,                        \
 	}
 
 static struct tcp_congestion_ops ls_dctcp_ops __read_mostly = CONTROLLER("ls_dctcp", TCP_CONG_NEEDS_ECN, ls_echo);

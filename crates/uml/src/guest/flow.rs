@@ -271,6 +271,7 @@ impl Flow {
             min_rtt: us(Some(sent.min_rtt()).filter(|us| *us < u32::MAX).unwrap_or(0)),
             pacing: Rate::of(Bytes::new(sent.pacing_rate()), Duration::from_ms(1000)).unwrap_or_default(),
             finished: self.finished,
+            controller: TcpInfo::of_controller(sender),
         }
     }
 }

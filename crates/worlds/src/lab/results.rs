@@ -196,6 +196,7 @@ impl Run<'_> {
             retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
             timeouts: Some(after.timeouts.saturating_sub(before.timeouts)),
             marks: Some(after.marks.saturating_sub(before.marks)),
+            inside: None,
         }
     }
 

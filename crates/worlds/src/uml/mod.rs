@@ -1,5 +1,6 @@
 //! Runs with the TCP stack of Linux in virtual time.
 
+mod inside;
 mod results;
 
 use std::path::{Path, PathBuf};

@@ -4,12 +4,13 @@ use headway_record::{
     ControlInterval, Counted, FlowResult, Group, Histogram, Interval, LinkResult, MiddleboxResult,
     ProgramResult, Results, Series, SourceResult, Summary, TcpInterval, Total, bps,
 };
-use headway_scenario::{FlowSpec, Scenario, Topology};
+use headway_scenario::{FlowController, FlowSpec, Scenario, Topology};
 use headway_traffic::percentiles::Percentiles;
 use headway_uml::machine::Report;
 use headway_uml::report::{Control, DirectionCounters, FlowCounters, Snapshot};
 use headway_units::{Bytes, Duration, Instant};
 
+use super::inside::inside;
 use crate::middlebox;
 use crate::pacing::pacing;
 
@@ -79,9 +80,12 @@ impl Run<'_> {
     }
 
     fn flows(&self) -> Vec<FlowResult> {
-        let specs =
-            self.scenario.flow.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
-        specs.enumerate().map(|(number, (spec, index))| self.flow(number, spec, index)).collect()
+        self.specs().enumerate().map(|(number, (spec, index))| self.flow(number, spec, index)).collect()
+    }
+
+    /// Returns the specification of every flow, and its index there.
+    fn specs(&self) -> impl Iterator<Item = (&FlowSpec, u64)> {
+        self.scenario.flow.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)))
     }
 
     fn flow(&self, number: usize, spec: &FlowSpec, index: u64) -> FlowResult {
@@ -217,7 +221,8 @@ impl Run<'_> {
             let seen = |snapshot: Option<&Snapshot>| {
                 snapshot.map(|snapshot| snapshot.flows[flow]).unwrap_or_default()
             };
-            pairs().map(|(before, after)| self.tcp(&seen(before), &seen(Some(after)))).collect()
+            let controller = self.specs().nth(flow).map(|(spec, _)| &spec.controller);
+            pairs().map(|(before, after)| self.tcp(controller, &seen(before), &seen(Some(after)))).collect()
         };
         let link = |index: usize| -> Vec<Interval> {
             let rate = self.scenario.link[self.topology.directions()[index].link].rate;
@@ -246,7 +251,12 @@ impl Run<'_> {
     }
 
     /// Returns the sender's state at the second sample, and its counts since the first.
-    fn tcp(&self, before: &FlowCounters, after: &FlowCounters) -> TcpInterval {
+    fn tcp(
+        &self,
+        controller: Option<&FlowController>,
+        before: &FlowCounters,
+        after: &FlowCounters,
+    ) -> TcpInterval {
         let count = |of: fn(&FlowCounters) -> u64| of(after).saturating_sub(of(before));
         TcpInterval {
             cwnd: after.cwnd,
@@ -257,6 +267,7 @@ impl Run<'_> {
             retransmitted: count(|flow| flow.retransmitted),
             timeouts: Some(count(|flow| flow.timeouts)),
             marks: Some(count(|flow| flow.marks)),
+            inside: inside(controller, &after.controller),
         }
     }
 

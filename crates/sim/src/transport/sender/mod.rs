@@ -21,7 +21,7 @@ mod transmit;
 mod undo;
 
 use headway_control::{
-    Ack, AnyController, Arrival, Congestion, Controller, Delivery, Feedback, RecoveryState, Start,
+    Ack, AnyController, Arrival, Congestion, Controller, Delivery, Feedback, Inside, RecoveryState, Start,
 };
 use headway_units::{Duration, Instant, Rate};
 
@@ -248,6 +248,10 @@ impl Sender {
 
     pub(crate) fn ssthresh(&self) -> f64 {
         self.controller.ssthresh()
+    }
+
+    pub(crate) fn inside(&self) -> Option<Inside> {
+        self.controller.inside()
     }
 
     pub(crate) fn pacing(&self) -> Option<Rate> {
