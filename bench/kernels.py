@@ -215,7 +215,7 @@ def results_of(version, arguments):
         build = None if tools else headers_of(kernel, arguments.architecture, arguments.cache)
         module = build and module_of(build, Path(at))
         if build and not module.exists():
-            results["module"] = ("fails", "it does not compile")
+            results["module headway_ls"] = ("fails", "it does not compile")
         image = make_image(kernel, programs, arguments.architecture, tools, module, Path(at))
         with contextlib.closing(boot(kernel, image, arguments.architecture, arguments.only, arguments.show)) as lines:
             for line in lines:

@@ -325,7 +325,7 @@ flows() {
 }
 
 # The controller as a module, which unlike a program of BPF moves a departure that is set when the pace changes.
-try_module() {
+try_module_headway_ls() {
     modprobe sch_red
     modprobe tcp_dctcp
     insmod /headway_ls.ko || return 1
@@ -392,7 +392,7 @@ try serve
 commands=(doctor measure path flows passive proxy edge "OpenWrt's init script" 'edge killed' 'edge --page' 'cc ls-dctcp' 'cc ls-reno' 'cc hw-dctcp'
     'cc hw-reno' 'cc rapid' 'cc rapid-receiver' 'cc xcp' 'cc rcp' router lab run 'cc without BTF' 'flows without tcp_diag'
     'edge with unprivileged_bpf_disabled' 'edge without privileges' 'edge under lockdown' 'cc under lockdown')
-[ ! -e /headway_ls.ko ] || commands=(module "${commands[@]}")
+[ ! -e /headway_ls.ko ] || commands=("module headway_ls" "${commands[@]}")
 for command in "${commands[@]}"; do
     try "$command"
 done

@@ -356,6 +356,17 @@ HW_INLINE void ls_init(struct ls_state *ls, const struct ls_config *config, hw_u
 	ls_update_regime(ls, config);
 }
 
+/* Takes a sample of the RTT, in ns, which weighs 2^-shift; zero is none (2.5). */
+HW_INLINE void ls_smooth(struct ls_state *ls, hw_u64 sample, hw_u32 shift)
+{
+	if (!sample)
+		return;
+	if (ls->rtt)
+		ls->rtt += (sample >> shift) - (ls->rtt >> shift);
+	else
+		ls->rtt = sample;
+}
+
 /* Processes an ACK (2.12). Returns whether it reduced the window. */
 HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
 {
@@ -363,12 +374,7 @@ HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, con
 	hw_u64 before = ls->window;
 	int cut;
 
-	if (ack->rtt) {
-		if (ls->rtt)
-			ls->rtt += (ack->rtt >> shift) - (ls->rtt >> shift);
-		else
-			ls->rtt = ack->rtt;
-	}
+	ls_smooth(ls, ack->rtt, shift);
 	ls_count_marks(ls, config, ack);
 	cut = hw_cut_for_mark(&ls->cut, ack->marked, ack->una, ack->next);
 	if (cut)

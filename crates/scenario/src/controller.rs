@@ -22,14 +22,22 @@ pub enum FlowController {
     Kernel(KernelController),
 }
 
-/// The name of a kernel's congestion controller: 1 to 15 characters from `a` to `z`, `0` to `9`, `_` and `-`.
+/// The name of a kernel's congestion controller, perhaps behind `fraction-`: 1 to 15 characters from `a` to `z`, `0` to `9`, `_` and `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelController(String);
+
+/// What stands before the name of a controller whose window is to have fractions below two segments.
+const FRACTION: &str = "fraction-";
 
 impl KernelController {
     /// Returns the name under which the kernel registers the controller.
     pub fn name(&self) -> &str {
-        &self.0
+        self.0.strip_prefix(FRACTION).unwrap_or(&self.0)
+    }
+
+    /// Whether its window has fractions below two segments: `fraction-reno` for the kernel's `reno`.
+    pub fn is_fractional(&self) -> bool {
+        self.0.starts_with(FRACTION)
     }
 }
 
@@ -62,7 +70,7 @@ impl fmt::Display for FlowController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FlowController::Known(kind) => kind.fmt(f),
-            FlowController::Kernel(controller) => f.pad(&format!("{PREFIX}{}", controller.name())),
+            FlowController::Kernel(controller) => f.pad(&format!("{PREFIX}{}", controller.0)),
         }
     }
 }
@@ -80,7 +88,8 @@ impl FromStr for FlowController {
             });
         };
         let usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
-        if (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.bytes().all(usual) {
+        let length = name.strip_prefix(FRACTION).unwrap_or(name).len();
+        if (1..=MAX_NAME_LENGTH).contains(&length) && name.bytes().all(usual) {
             Ok(FlowController::Kernel(KernelController(name.to_owned())))
         } else {
             Err(format!("`{text}` is not {FORM}"))

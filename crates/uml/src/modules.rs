@@ -20,12 +20,28 @@ impl Module {
     }
 }
 
+/// What both modules with LS-AIMD include.
+const LS_HEADERS: [(&str, &str); 6] = [
+    HEADERS[0],
+    HEADERS[1],
+    HEADERS[2],
+    HEADERS[3],
+    HEADERS[4],
+    ("ls_socket.h", include_str!("../linux/modules/ls_socket.h")),
+];
+
 /// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD,
-/// explicit routers with the ends of their connections, Rapid, and the cards of receivers.
-pub const OWN_MODULES: [Module; 7] = [
+/// the engine of windows below two segments, explicit routers with the ends of their connections, Rapid, and the
+/// cards of receivers.
+pub const OWN_MODULES: [Module; 8] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },
-    Module { name: "headway_ls", text: include_str!("../linux/modules/headway_ls.c"), headers: &HEADERS },
+    Module { name: "headway_ls", text: include_str!("../linux/modules/headway_ls.c"), headers: &LS_HEADERS },
+    Module {
+        name: "headway_fraction",
+        text: include_str!("../linux/modules/headway_fraction.c"),
+        headers: &LS_HEADERS,
+    },
     Module {
         name: "headway_router",
         text: include_str!("../linux/modules/headway_router.c"),

@@ -381,7 +381,10 @@ impl<'a> Network<'a> {
         let opening = match spec.ecn {
             _ if is_explicit => explicit::RECEIVER,
             _ if parameters.is_empty() => controller.as_str(),
+            // Another one than it gets, because the kernel does not choose one anew that a connection has.
+            EcnMode::Dctcp | EcnMode::Ect1 if controller == "dctcp" => "ls_dctcp",
             EcnMode::Dctcp | EcnMode::Ect1 => "dctcp",
+            EcnMode::Off | EcnMode::Classic if controller == "reno" => "cubic",
             EcnMode::Off | EcnMode::Classic => "reno",
         };
         if let Some(first) = there.first().filter(|_| !spec.offload || is_explicit) {

@@ -184,3 +184,34 @@ fn a_trace_of_linux_has_windows_with_fractions() {
     }
     assert!(rows.len() == 60 * 16 && fractions > 200, "{fractions} of {}", rows.len());
 }
+
+/// Sixteen flows of a quarter of a segment, where two segments of each are 3.5 ms of queue: with the stack patch
+/// DCTCP stays at its threshold of 250 us, as does an algorithm that knows nothing of the hooks.
+#[test]
+fn any_controller_of_the_kernel_has_windows_below_two_segments() {
+    if !has_kernel() {
+        return;
+    }
+    let scenario =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/ls-dctcp.toml"));
+    let run = Try::new(&scenario.unwrap());
+    let red = "link.1.queue={kind = \"red\", min = \"18750 B\", max = \"56250 B\", probability = 0.1, burst = 31, \
+               packet = \"1538 B\"}";
+    let step = "link.1.queue={kind = \"step\", threshold = \"18750 B\"}";
+    let least = |controller: &str, ecn: &str, queue: &str| {
+        let [controller, ecn] = [format!("flow.0.controller={controller}"), format!("flow.0.ecn={ecn}")];
+        let set = ["duration=5 s", "warmup=2500 ms", &controller, &ecn, queue];
+        let set: Vec<&str> = set.iter().flat_map(|change| ["--set", change]).collect();
+        let summary = run.summary(&set);
+        let link = &summary["links"][1];
+        (link["delay_mean_ns"].as_f64().unwrap() / 1e3, link["utilisation"].as_f64().unwrap())
+    };
+    let (queue, used) = least("kernel:fraction-dctcp", "dctcp", step);
+    assert!(queue < 400.0 && used > 0.96, "DCTCP: {queue} us, {used}");
+    for controller in ["reno", "cubic", "htcp"] {
+        let (queue, used) = least(&format!("kernel:fraction-{controller}"), "classic", red);
+        assert!(queue < 500.0 && used > 0.5, "{controller}: {queue} us, {used}");
+    }
+    let (queue, _) = least("kernel:reno", "classic", red);
+    assert!(queue > 3000.0, "without: {queue} us");
+}

@@ -11,11 +11,9 @@
  * keeps these values.
  */
 #include <linux/inet_diag.h>
-#include <linux/module.h>
 #include <linux/version.h>
-#include <net/tcp.h>
 
-#include "ls_aimd.h"
+#include "ls_socket.h"
 
 static unsigned int scale;
 module_param(scale, uint, 0644);
@@ -32,17 +30,6 @@ MODULE_PARM_DESC(after_cut, "weigh the increase by the window after the cut");
 static unsigned int least = LS_FLOOR;
 module_param(least, uint, 0644);
 MODULE_PARM_DESC(least, "least window in bytes");
-
-/* Pending departures that an ack moved, earlier and later; a few are missed if processors count at the same time. */
-static unsigned long moved[2];
-module_param_array(moved, ulong, NULL, 0444);
-MODULE_PARM_DESC(moved, "pending departures moved earlier, and moved later");
-
-/*
- * A receiver holds an acknowledgment back for this long at least when it waits
- * for a second segment.
- */
-#define DELAYED_ACK_US (40 * USEC_PER_MSEC)
 
 /* The state of a connection, at most ICSK_CA_PRIV_SIZE bytes */
 struct ls_connection {
@@ -82,31 +69,6 @@ static u32 ls_ssthresh_segments(const struct ls_state *ls)
 	return max_t(u64, ls->ssthresh / ((u64)ls->mss << HW_Q9), 2);
 }
 
-/* Departure time of the segment sent last */
-static u64 ls_last_departure(struct sock *sk, long rtt_us)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	struct sk_buff *skb = tcp_rtx_queue_tail(sk);
-
-	if (skb)
-		return skb->skb_mstamp_ns;
-	/* Everything is acknowledged, so the ACK's RTT is that of this segment. */
-	return tp->tcp_clock_cache - (u64)max(rtt_us, 0L) * NSEC_PER_USEC;
-}
-
-/* Moves the pending departure; TCP rearms its timer when it tries to send, right after the ACK (2.4). */
-static void ls_move_departure(struct sock *sk, u64 at)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-
-	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache && at != tp->tcp_wstamp_ns)
-		moved[at > tp->tcp_wstamp_ns]++;
-	tp->tcp_wstamp_ns = at;
-	if (hrtimer_is_queued(&tp->pacing_timer) &&
-	    hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
-		__sock_put(sk);
-}
-
 /* Tells TCP the window, and the pace while the clock is on */
 static void ls_apply(struct sock *sk)
 {
@@ -117,16 +79,7 @@ static void ls_apply(struct sock *sk)
 
 	tcp_snd_cwnd_set(tp, min(ls_cwnd(&c->ls, &config), tp->snd_cwnd_clamp));
 	tp->snd_ssthresh = ls_ssthresh_segments(&c->ls);
-	if (gap) {
-		u64 rate = max_t(u64, div64_u64((u64)c->ls.mss * NSEC_PER_SEC, gap), 1);
-
-		WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
-		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
-		return;
-	}
-	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
-	if (sk->sk_pacing_rate == ~0UL)
-		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+	ls_pace(sk, c->ls.mss, gap);
 }
 
 static void ls_start(struct sock *sk)
@@ -146,29 +99,6 @@ static void ls_start(struct sock *sk)
 	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
 		ls_set_ssthresh(&c->ls, &config, ((u64)tp->snd_ssthresh * tp->mss_cache) << HW_Q9);
 	ls_apply(sk);
-}
-
-/* Round-trip time of the newest segment, ns; 0 if the receiver's timer is in it (2.5) */
-static u64 ls_rtt_sample(const struct sock *sk, const struct rate_sample *rs)
-{
-	const struct ls_connection *c = inet_csk_ca(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	if (rs->rtt_us < 0 || rs->is_ack_delayed)
-		return 0;
-	if (c->ls.submss && rs->acked_sacked == 1 &&
-	    rs->rtt_us >= (long)tcp_min_rtt(tp) + (long)DELAYED_ACK_US)
-		return 0;
-	return (u64)max(rs->rtt_us, 1L) * NSEC_PER_USEC;
-}
-
-/* Whether the window, and not the application, limits the connection */
-static u32 ls_limited(const struct sock *sk, const struct rate_sample *rs)
-{
-	const struct ls_connection *c = inet_csk_ca(sk);
-
-	/* While segments are paced, less than a window is in flight even if there is always data to send. */
-	return c->ls.submss ? !rs->is_app_limited : tcp_is_cwnd_limited(sk);
 }
 
 /*
@@ -203,9 +133,9 @@ static void ls_cong_control(struct sock *sk, const struct rate_sample *rs)
 		.acked = rs->acked_sacked,
 		.marked = min_t(u32, tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
 		.in_flight = rs->prior_in_flight,
-		.cwnd_limited = ls_limited(sk, rs),
+		.cwnd_limited = ls_limited(sk, &c->ls, rs),
 		.in_recovery = inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery,
-		.rtt = ls_rtt_sample(sk, rs),
+		.rtt = ls_rtt_sample(sk, &c->ls, rs),
 	};
 	c->delivered_ce = tp->delivered_ce;
 	if (tp->mss_cache != c->ls.mss)
@@ -218,7 +148,7 @@ static void ls_cong_control(struct sock *sk, const struct rate_sample *rs)
 	}
 	ls_apply(sk);
 	if (c->ls.submss && c->ls.rtt)
-		ls_move_departure(sk, ls_last_departure(sk, rs->rtt_us) + ls_gap(&c->ls, c->ls.mss));
+		ls_move_departure(sk, &c->ls, rs);
 }
 
 static void ls_set_state(struct sock *sk, u8 state)

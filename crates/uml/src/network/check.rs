@@ -1,7 +1,7 @@
 //! Rejects scenarios that the kernel cannot run.
 
 use headway_control::Kind;
-use headway_scenario::{EcnMode, Scenario, World};
+use headway_scenario::{EcnMode, FlowController, Scenario, World};
 use headway_units::ConfigError;
 
 use super::{card, explicit, rapid};
@@ -38,6 +38,12 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ConfigError> {
         if dctcp != (flow.ecn == EcnMode::Dctcp) {
             let key = format!("flow[{index}].ecn");
             return refuse(&key, "the kernel uses DCTCP's ECN echo only with `dctcp` and `ls-dctcp`");
+        }
+    }
+    for (index, program) in scenario.program.iter().enumerate() {
+        if matches!(&program.controller, Some(FlowController::Kernel(kernel)) if kernel.is_fractional()) {
+            let key = format!("program[{index}].controller");
+            return Err(ConfigError::new(&key, "only flows have windows with fractions"));
         }
     }
     Ok(())

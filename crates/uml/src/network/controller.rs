@@ -8,6 +8,9 @@ use headway_units::{Rate, WIRE_OVERHEAD};
 
 use super::{explicit, rapid};
 
+/// The parameter by which the next connection that gets a controller has such a window.
+const NEXT_FRACTION: &str = "/sys/module/headway_fraction/parameters/on";
+
 /// Returns the kernel's name of a flow's controller, and the module parameters to write before a connection
 /// uses it. `line` is the rate of the sender's own link, if it is known.
 pub(super) fn controller(
@@ -36,7 +39,10 @@ pub(super) fn controller(
         FlowController::Known(Kind::Rcp(parameters)) => explicit::rcp(parameters),
         FlowController::Known(Kind::Rapid(parameters)) => rapid::controller(parameters, spec, scenario, line),
         FlowController::Known(kind) => (kind.to_string(), Vec::new()),
-        FlowController::Kernel(controller) => (controller.name().to_owned(), Vec::new()),
+        FlowController::Kernel(controller) => {
+            let next = (PathBuf::from(NEXT_FRACTION), "2".to_owned());
+            (controller.name().to_owned(), controller.is_fractional().then_some(next).into_iter().collect())
+        }
     }
 }
 

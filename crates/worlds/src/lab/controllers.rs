@@ -219,6 +219,11 @@ fn check_same(all: &[(Option<Requirement>, String)], blamed: Option<&String>) ->
 fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Result<Requirement, Error> {
     let own = |name: &str| Requirement::Own(name.to_owned());
     let kind = match controller {
+        FlowController::Kernel(controller) if controller.is_fractional() => {
+            bail!(
+                "the lab does not support `{key}`: this kernel has no windows with fractions; use `--on uml`"
+            )
+        }
         FlowController::Kernel(controller) => return Ok(own(controller.name())),
         FlowController::Known(kind) => *kind,
     };
@@ -301,6 +306,12 @@ mod tests {
                  load its module with `modprobe tcp_vegas`, or use --on uml"
             );
         }
+    }
+
+    #[test]
+    fn a_window_with_fractions_is_not_silently_left_out() {
+        let error = requires("kernel:fraction-reno", &["reno"]).unwrap_err();
+        assert!(error.contains("use `--on uml`"), "{error}");
     }
 
     #[test]

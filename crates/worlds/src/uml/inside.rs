@@ -17,21 +17,25 @@ pub(super) fn inside(controller: Option<&FlowController>, words: &[u32; 5]) -> O
     if words.iter().all(|word| *word == 0) {
         return None;
     }
-    let FlowController::Known(kind) = controller? else { return None };
-    match kind {
-        Kind::Dctcp => Some(Inside { alpha: f64::from(words[1]) / DCTCP_PARTS, fractional: None }),
-        Kind::LsReno(_) | Kind::LsDctcp(_) => {
-            let [window, ssthresh, add, pace_rtt, alpha] = *words;
-            let fractional = Fractional {
-                window: f64::from(window) / Q9,
-                ssthresh: (ssthresh < u32::MAX).then(|| f64::from(ssthresh) / Q9),
-                add: f64::from(add) / Q9,
-                pace_rtt: (pace_rtt > 0).then(|| Duration::from_ns(pace_rtt.into())),
-            };
-            Some(Inside { alpha: f64::from(alpha) / LS_PARTS, fractional: Some(fractional) })
+    match controller? {
+        FlowController::Kernel(kernel) => kernel.is_fractional().then(|| fractional(words)),
+        FlowController::Known(Kind::Dctcp) => {
+            Some(Inside { alpha: f64::from(words[1]) / DCTCP_PARTS, fractional: None })
         }
-        _ => None,
+        FlowController::Known(Kind::LsReno(_) | Kind::LsDctcp(_)) => Some(fractional(words)),
+        FlowController::Known(_) => None,
     }
+}
+
+/// Reads `struct ls_report`.
+fn fractional(&[window, ssthresh, add, pace_rtt, alpha]: &[u32; 5]) -> Inside {
+    let own = Fractional {
+        window: f64::from(window) / Q9,
+        ssthresh: (ssthresh < u32::MAX).then(|| f64::from(ssthresh) / Q9),
+        add: f64::from(add) / Q9,
+        pace_rtt: (pace_rtt > 0).then(|| Duration::from_ns(pace_rtt.into())),
+    };
+    Inside { alpha: f64::from(alpha) / LS_PARTS, fractional: Some(own) }
 }
 
 #[cfg(test)]
@@ -53,6 +57,9 @@ mod tests {
         let kernel = inside(Some(&known(Kind::Dctcp)), &[1, 256, 0, 0, 0]);
         assert_eq!(kernel, Some(Inside { alpha: 0.25, fractional: None }));
         assert_eq!(inside(Some(&known(Kind::Reno)), &[1; 5]), None);
+        let [with, without] = ["kernel:fraction-cubic", "kernel:cubic"].map(|name| name.parse().unwrap());
+        assert!(inside(Some(&with), &[512; 5]).unwrap().fractional.is_some_and(|own| own.window == 1.0));
+        assert_eq!(inside(Some(&without), &[512; 5]), None);
         assert_eq!(inside(Some(&ls), &[0; 5]), None, "before it has begun");
     }
 }
