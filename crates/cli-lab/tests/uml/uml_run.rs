@@ -203,7 +203,7 @@ fn any_controller_of_the_kernel_has_windows_below_two_segments() {
         let set = ["duration=5 s", "warmup=2500 ms", &controller, &ecn, queue];
         let set: Vec<&str> = set.iter().flat_map(|change| ["--set", change]).collect();
         let summary = run.summary(&set);
-        let link = &summary["links"][1];
+        let link = &summary["links"][2];
         (link["delay_mean_ns"].as_f64().unwrap() / 1e3, link["utilisation"].as_f64().unwrap())
     };
     let (queue, used) = least("kernel:fraction-dctcp", "dctcp", step);

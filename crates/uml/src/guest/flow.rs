@@ -271,7 +271,8 @@ impl Flow {
             min_rtt: us(Some(sent.min_rtt()).filter(|us| *us < u32::MAX).unwrap_or(0)),
             pacing: Rate::of(Bytes::new(sent.pacing_rate()), Duration::from_ms(1000)).unwrap_or_default(),
             finished: self.finished,
-            controller: TcpInfo::of_controller(sender),
+            // Before, another one keeps the connection open.
+            controller: if self.started { TcpInfo::of_controller(sender) } else { Default::default() },
         }
     }
 }
