@@ -4,9 +4,10 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers, the receiver of TCP Rapid, the middlebox, what fills gaps, and segments of a fixed gap; then, for tests
-/// and examples, what happens to ACKs, a link, and a controller that stalls connections.
-const SOURCES: [&str; 14] = [
+/// The controllers, the receiver of TCP Rapid, the middlebox, what fills gaps, and segments of a fixed gap; then,
+/// for tests and examples, what happens to ACKs, a moved departure, a link, and a controller that stalls
+/// connections.
+const SOURCES: [&str; 15] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",
     "bpf/hw_reno",
@@ -19,6 +20,7 @@ const SOURCES: [&str; 14] = [
     "bpf/gaps",
     "bpf/pace",
     "tests/bpf/acks",
+    "tests/bpf/departure",
     "tests/bpf/link",
     "tests/bpf/zero",
 ];
