@@ -80,7 +80,7 @@ impl Constants {
         f64::from(self.k0) * (ssthresh / f64::from(self.k1)).ln_1p() / std::f64::consts::LN_2
     }
 
-    /// Returns the constraints for segments of `mss` bytes (ls-aimd F23).
+    /// Returns the constraints for segments of `mss` bytes (ls-aimd 2.6).
     ///
     /// The increase is concave and zero at zero, so it never exceeds ssthresh exactly if its slope at zero, the
     /// largest, is at most one. Marks then arrive in every second RTT at most.
