@@ -260,7 +260,11 @@ fn the_lab_says_what_it_cannot_do() {
         ("red-dctcp.toml", "", "`flow[0].ack-timeout`: is not in the lab; `--on sim` and `--on uml` have it"),
         ("rate-steps.toml", "link.1.ack-filter=true", "`link[1].ack-filter`: is not in the lab"),
         ("parking-lot.toml", "traffic.0.to=r3", "`traffic[0].to`: traffic of a lab occupies the queue"),
-        ("dumbbell-cubic.toml", "flow.0.pacing=true", "`flow[0].pacing`: is not in the lab"),
+        (
+            "dumbbell-cubic.toml",
+            "flow.0.pacing=true",
+            "`flow[0].pacing`: the lab has it with `gaps = \"byte-clock\"` only",
+        ),
         ("dumbbell-cubic.toml", "flow.0.controller=subtcp", "no kernel has `subtcp`; the simulator has"),
         ("dumbbell-cubic.toml", "flow.0.count=1000", "a lab runs at most 100"),
     ];
