@@ -68,8 +68,8 @@ HW_INLINE struct rapid_shape rapid_shape(const struct rapid *rapid, const struct
 
 	if (rapid->phase != RAPID_START_UP)
 		return config->shape;
-	/* The highest rate, 15/4 R_avg, must last for three interrupts of the receiver. */
-	packets = rapid_clamp(config->coalescing * 45 / (4 * rapid_time(config->packet, rapid->rate)),
+	/* The highest rate, 15/4 R_avg, must last for three interrupts of the receiver, and three units of stamps. */
+	packets = rapid_clamp(hw_max(config->coalescing, config->unit) * 45 / (4 * rapid_time(config->packet, rapid->rate)),
 			      RAPID_START_PACKETS, RAPID_MAX_START_PACKETS);
 	return (struct rapid_shape){ RAPID_START_RATES, (hw_u32)packets, RAPID_START_RATIO };
 }

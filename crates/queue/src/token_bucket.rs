@@ -226,7 +226,7 @@ mod tests {
                     let before = *tokens + *rate * since.saturating_sub(1);
                     // A nanosecond earlier, one of the two would not have had enough.
                     early &= before >= cost;
-                    *tokens = (*tokens + *rate * since).min((*full).max(cost + *rate));
+                    *tokens = (*tokens + *rate * since).min(*full);
                     prop_assert!(*tokens >= cost);
                     *tokens = (*tokens - cost).min(*full);
                     *at = left;
