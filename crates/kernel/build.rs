@@ -4,9 +4,9 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers, the receiver of TCP Rapid, the middlebox, what fills gaps, and segments of a fixed gap; then,
-/// for tests and examples, what happens to ACKs, a moved departure, a link, and a controller that stalls
-/// connections.
+/// The controllers, the receiver of TCP Rapid, the middlebox, what fills gaps, and segments of a fixed
+/// gap; then, for tests and examples, what happens to ACKs, a moved departure, a link, and a controller
+/// that stalls connections.
 const SOURCES: [&str; 15] = [
     "bpf/ls_reno",
     "bpf/ls_dctcp",
@@ -49,7 +49,8 @@ fn compile(clang: &str, source: &Path) -> Result<(), String> {
     let source = source.with_extension("bpf.c");
     let status = Command::new(clang)
         .args(["--target=bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra"])
-        // The kernel takes types in BTF only; DWARF, which is a third of the object, goes to a file beside it.
+        // The kernel takes types in BTF only; DWARF, which is a third of the object, goes
+        // to a file beside it.
         .arg("-gsplit-dwarf")
         // BPF_PROG declares all arguments of an operation; hardly any operation uses them all.
         .arg("-Wno-unused-parameter")

@@ -158,9 +158,9 @@ impl Fluid {
     }
 }
 
-/// rapid 2.14, F53: four fifths of what is available in eight round trips, one of them for the handshake. Cross
-/// traffic that fills the link hides excesses below an eighth of the capacity, so where little is free the rate
-/// may be a fifth of the capacity too high.
+/// rapid 2.14, F53: four fifths of what is available in eight round trips, one of them for the handshake.
+/// Cross traffic that fills the link hides excesses below an eighth of the capacity, so where little is free
+/// the rate may be a fifth of the capacity too high.
 #[test]
 fn start_up_finds_the_available_bandwidth_within_seven_rtts() {
     for rtt in [5_000_000, 30_000_000, 100_000_000] {

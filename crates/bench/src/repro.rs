@@ -43,8 +43,8 @@ pub(crate) struct ReproArgs {
     names: Vec<String>,
     /// Where to run: `sim`, `uml` (the Linux stack in virtual time), `lab` (this host's TCP over an emulated
     /// path, in real time), or several, side by side. Only experiments of LS-AIMD, `rapid/R3`, `R5` and `R9`,
-    /// and `wan/E1`, `E2`, `T3.1`, `F3.7`, `T4.1`, `RWM`, `RWM-jitter` and `rivals` run in `uml`; only `xcp-rcp/E1`, `E2`,
-    /// `E6` and `E12` to `E16`, `wan/E16` and `wan/E17` in `lab`, as root.
+    /// and `wan/E1`, `E2`, `T3.1`, `F3.7`, `T4.1`, `RWM`, `RWM-jitter` and `rivals` run in `uml`; only
+    /// `xcp-rcp/E1`, `E2`, `E6` and `E12` to `E16`, `wan/E16` and `wan/E17` in `lab`, as root.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
     on: Vec<Testbed>,
     /// List the experiments instead, with name, title and published result, and with --output what the last

@@ -168,11 +168,11 @@ enum Command {
         #[arg(long)]
         link: Option<String>,
     },
-    /// Checks that an interface of this host, or of a lab, does nothing to packets that a measurement of queues
-    /// would see.
+    /// Checks that an interface of this host, or of a lab, does nothing to packets that a measurement
+    /// of queues would see.
     ///
-    /// Steps have an order, because later ones depend on earlier ones: a driver that is set anew loses its queue
-    /// and routes. Each is read from the kernel, so a step holds only if the kernel confirms it.
+    /// Steps have an order, because later ones depend on earlier ones: a driver that is set anew loses its
+    /// queue and routes. Each is read from the kernel, so a step holds only if the kernel confirms it.
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
     /// Shows the labs that are up, with addresses and current available bandwidth.

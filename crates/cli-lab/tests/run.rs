@@ -427,8 +427,8 @@ start = "100 ms"
     assert!(String::from_utf8_lossy(&output.stdout).contains("program 1 at near failed: exit status 3"));
 }
 
-/// A class with a fifth of an idle link is held there without a loss (wan F12). A clamped window gives its rate
-/// at the RTT it was set for, so that a host which runs late takes from the rate but never adds to it.
+/// A class with a fifth of an idle link is held there without a loss (wan F12). A clamped window gives its
+/// rate at the RTT it was set for, so that a host which runs late takes from the rate but never adds to it.
 #[test]
 fn a_middlebox_holds_flows_in_the_lab_too() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
@@ -537,8 +537,8 @@ pause = "10 s"
     }
 }
 
-/// Runs two flows of a host whose gaps PAUSE frames make, over a line of 50 Mb/s and a link of 20, and returns its
-/// folder and what left over the line: segments, PAUSE frames, and the bytes of both.
+/// Runs two flows of a host whose gaps PAUSE frames make, over a line of 50 Mb/s and a link of 20, and
+/// returns its folder and what left over the line: segments, PAUSE frames, and the bytes of both.
 fn run_with_filled_gaps(controller: &str) -> Option<(TempDir, [u64; 4])> {
     let text = format!(
         r#"

@@ -38,8 +38,8 @@
 //!   that does not move after a loss. Otherwise a sender that ignores losses would be halved.
 //! - **The RTT without a queue is the least mean of four samples.** The least single sample is one that
 //!   jitter spared, and a window computed from it is too small for all others.
-//! - **Edges at both ends of a link tell each other which flows they hold, not how many:** most pass both, and
-//!   count once (`peer`). A set of bits does that in a message that always has the same size.
+//! - **Edges at both ends of a link tell each other which flows they hold, not how many:** most pass both,
+//!   and count once (`peer`). A set of bits does that in a message that always has the same size.
 //! - **A middlebox leaves alone what is in doubt:** connections that were there before it, without a window
 //!   scale of both ends, with signed headers, or for which its tables have no room.
 

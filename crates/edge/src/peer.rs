@@ -1,10 +1,10 @@
 //! An edge at the other end of the same link, with which this one shares it by one allotment.
 //!
 //! Both see the flows that pass both, and each may see others that the other one does not, for example of a
-//! second network behind it. So each tells the other which flows share the link in each direction, as a set of
-//! bits, and has of the link the part that its own flows are of all: a flow of both counts once, and every flow
-//! gets as much as every other, whoever holds it. While nothing is heard, each has the whole link, as
-//! without the other.
+//! second network behind it. So each tells the other which flows share the link in each direction, as a set
+//! of bits, and has of the link the part that its own flows are of all: a flow of both counts once, and
+//! every flow gets as much as every other, whoever holds it. While nothing is heard, each has the whole
+//! link, as without the other.
 
 use headway_arithmetic::flow::Key;
 use headway_units::{Duration, Instant, PerSide, Side};
@@ -12,8 +12,8 @@ use headway_units::{Duration, Instant, PerSide, Side};
 use crate::Judged;
 use crate::evaluate::{Facts, Input};
 
-/// Bits of a set. Range 512 to 4096: two sets fit into a packet with room to spare, and of a thousand flows the
-/// number is found with an error of 2 %.
+/// Bits of a set. Range 512 to 4096: two sets fit into a packet with room to spare, and of a thousand flows
+/// the number is found with an error of 2 %.
 const BITS: usize = 2_048;
 /// Bytes of a set.
 const SET: usize = BITS / 8;

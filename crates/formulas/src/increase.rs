@@ -82,8 +82,8 @@ impl Constants {
 
     /// Returns the constraints for segments of `mss` bytes (ls-aimd 2.6).
     ///
-    /// The increase is concave and zero at zero, so it never exceeds ssthresh exactly if its slope at zero, the
-    /// largest, is at most one. Marks then arrive in every second RTT at most.
+    /// The increase is concave and zero at zero, so it never exceeds ssthresh exactly if its slope at zero,
+    /// the largest, is at most one. Marks then arrive in every second RTT at most.
     pub fn constraints(self, mss: f64) -> [Constraint; 5] {
         let (k0, k1) = (f64::from(self.k0), f64::from(self.k1));
         let ln2 = std::f64::consts::LN_2;

@@ -1,6 +1,6 @@
 //! Closed formulas: windows, rates and queues of equal flows that share a link (ls-aimd 1.1, 2.19, 4.6), and
-//! token-bucket shapers (wan 2.6); a saturated 802.11 channel (xcp-rcp 6.3); in [`explicit`] the limits and queues
-//! of routers that tell rates.
+//! token-bucket shapers (wan 2.6); a saturated 802.11 channel (xcp-rcp 6.3); in [`explicit`] the limits and
+//! queues of routers that tell rates.
 
 mod bucket;
 mod dcf;

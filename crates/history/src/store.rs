@@ -135,8 +135,9 @@ impl Store {
     }
 }
 
-/// Opens a file in SQLite for one thread at a time. A link to the file is not followed, as somebody else may have put it
-/// there. Links on the way to its folder are, such as `/var` of OpenWrt; SQLite would refuse these, too.
+/// Opens a file in SQLite for one thread at a time. A link to the file is not followed, as somebody
+/// else may have put it there. Links on the way to its folder are, such as `/var` of OpenWrt; SQLite
+/// would refuse these, too.
 pub(crate) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, rusqlite::Error> {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     let resolved = folder.and_then(|folder| Some(folder.join(path.file_name()?)));

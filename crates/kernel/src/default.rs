@@ -116,8 +116,8 @@ pub fn current_default() -> Result<String, Error> {
 /// # Errors
 /// When the kernel does not report them.
 pub fn available() -> Result<Vec<String>, Error> {
-    // The kernel writes the list anew for each `read`: what is read in parts lacks a name when another controller
-    // goes in between.
+    // The kernel writes the list anew for each `read`: what is read in parts lacks a name when another
+    // controller goes in between.
     let mut list = [0; AVAILABLE_BYTES];
     let length = fs::File::open(AVAILABLE)
         .and_then(|mut file| file.read(&mut list))

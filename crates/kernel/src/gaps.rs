@@ -1,5 +1,5 @@
-//! Takes segments before they leave over an interface, with the times at which they are due, for a sender that
-//! fills the gaps between them (`bpf/gaps.bpf.c`).
+//! Takes segments before they leave over an interface, with the times at which they are due, for a sender
+//! that fills the gaps between them (`bpf/gaps.bpf.c`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -54,9 +54,9 @@ impl DepartureTimes {
 }
 
 impl Departures {
-    /// Takes the segments that connections send over an interface of this thread's network namespace: those of a
-    /// controller with these times, and those of any whose packets have a mark, which leave at TCP's pacing
-    /// rate. Such an interface has to take single segments.
+    /// Takes the segments that connections send over an interface of this thread's network namespace: those
+    /// of a controller with these times, and those of any whose packets have a mark, which leave at TCP's
+    /// pacing rate. Such an interface has to take single segments.
     ///
     /// # Errors
     /// When there is no such interface, the kernel has no TAP devices, or it refuses the program.
@@ -91,8 +91,8 @@ impl Departures {
         Ok(Departures { _program: program, _object: object, device, buffer: Box::new([0; LONGEST]) })
     }
 
-    /// Writes the next segment that has been taken into `frame`, with its Ethernet header, and returns when it
-    /// is due on CLOCK_MONOTONIC; `None` if there is none now.
+    /// Writes the next segment that has been taken into `frame`, with its Ethernet header, and returns when
+    /// it is due on CLOCK_MONOTONIC; `None` if there is none now.
     ///
     /// # Errors
     /// The system's error.

@@ -35,10 +35,11 @@
 //!   one does. All estimation runs there, on 56 kB of state in the storage of the socket, so nothing depends
 //!   on a process. What each connection knows is read by an iterator over that storage (`rapid_flows.bpf.h`),
 //!   which any process can start; the controller runs without it where the kernel refuses iterators.
-//! - **Gaps of bytes need a process,** because no program can place frames on a line. A program at the interface
-//!   (`gaps.bpf.c`) redirects segments to a TAP device, with the time at which each is due, and `net`'s
-//!   `LineFiller` places them between PAUSE frames, past the queue discipline and so past that program. Only with
-//!   TCX, which ends with the process; without it segments would go on to a device that is gone.
+//! - **Gaps of bytes need a process,** because no program can place frames on a line. A program at the
+//!   interface (`gaps.bpf.c`) redirects segments to a TAP device, with the time at which each is due,
+//!   and `net`'s `LineFiller` places them between PAUSE frames, past the queue discipline and so past
+//!   that program. Only with TCX, which ends with the process; without it segments would go on to a
+//!   device that is gone.
 //! - **A receiver for TCP Rapid is two programs and no table of connections** (`stamps.bpf.c`): one notes in
 //!   the storage of a socket when segments arrive, before TCP locks it; one writes that into ACKs as an
 //!   option of TCP. Senders read it with the socket locked (`rapid_stamps.bpf.h`).

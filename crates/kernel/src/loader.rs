@@ -162,8 +162,8 @@ impl Loader {
         }
     }
 
-    /// Checks that the kernel gives a socket the memory that a connection of TCP Rapid needs, as it does since
-    /// Linux 6.7 by itself. Older ones tell it only in the network namespace that the host began with.
+    /// Checks that the kernel gives a socket the memory that a connection of TCP Rapid needs, as it does
+    /// since Linux 6.7 by itself. Older ones tell it only in the network namespace that the host began with.
     fn check_memory(object: &Object) -> Result<(), Error> {
         /// What the kernel adds to the state (`struct bpf_local_storage_elem` and that of all of a socket).
         const OVERHEAD: u64 = 512;
@@ -286,7 +286,8 @@ impl Loaded {
         Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("inspect a BPF map"))?.info.id)
     }
 
-    /// Returns the BPF ID of the map by which it stays registered if this process is killed, as before Linux 6.4.
+    /// Returns the BPF ID of the map by which it stays registered if this process is killed,
+    /// as before Linux 6.4.
     ///
     /// # Errors
     /// When the kernel does not report it.
@@ -353,7 +354,8 @@ impl Loaded {
         }
     }
 
-    /// Returns when the segments of its connections are due, for TCP Rapid loaded with [`Loader::fills_gaps`].
+    /// Returns when the segments of its connections are due, for TCP Rapid loaded with
+    /// [`Loader::fills_gaps`].
     ///
     /// # Errors
     /// For other controllers.

@@ -21,9 +21,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Registers it; with `fills_gaps`, its gaps are for one who takes its
-    /// [`Departures`](crate::Departures). With `by_window`, a window one segment above what is in flight keeps segments single;
-    /// without, the interface has to (`gso_max_segs`).
+    /// Registers it; with `fills_gaps`, its gaps are for one who takes its [`Departures`](crate::Departures).
+    /// With `by_window`, a window one segment above what is in flight keeps segments single; without, the
+    /// interface has to (`gso_max_segs`).
     ///
     /// # Errors
     /// When the kernel does not support it, the user lacks privileges, or it is registered already.

@@ -1,7 +1,8 @@
 //! How many instructions the verifier of this kernel reads for each program: it gives up at a million.
 //!
-//! The number grows with the paths through a program, and differs between kernels: a program that this one takes
-//! with little room may be refused by another. Where the machine does not allow BPF, the test says so and passes.
+//! The number grows with the paths through a program, and differs between kernels: a program that this
+//! one takes with little room may be refused by another. Where the machine does not allow BPF, the
+//! test says so and passes.
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
@@ -19,8 +20,8 @@ use nix::sched::{CloneFlags, unshare};
 /// Of the million that the kernel allows (`BPF_COMPLEXITY_LIMIT_INSNS`), a fifth is left for changes.
 const MOST: u32 = 800_000;
 
-/// Prints what the verifier has read for loaded programs, and fails if that is too much, or if it refused them. A
-/// kernel without a place for controllers says so.
+/// Prints what the verifier has read for loaded programs, and fails if that is too much, or if it refused
+/// them. A kernel without a place for controllers says so.
 fn report<T>(name: &str, loaded: Result<T, Error>, programs: fn(&T) -> Result<Vec<u32>, Error>) {
     let loaded = match loaded {
         Err(reason @ Error::Refused { .. }) => panic!("{name}: {reason}"),
@@ -65,8 +66,9 @@ fn the_verifier_allows_each_program_with_room_for_changes() {
     report("edge", Edge::start([&sides[0], &sides[1]], &options, &rules), Edge::programs);
 }
 
-/// A controller in BPF sets how long after a departure the next one is, but cannot move one that is set: why
-/// `ls-dctcp` makes smaller cuts below two segments (`LS_LATE_CUT_SHIFT`). Where a kernel allows it, that may go.
+/// A controller in BPF sets how long after a departure the next one is, but cannot move one that is
+/// set: why `ls-dctcp` makes smaller cuts below two segments (`LS_LATE_CUT_SHIFT`). Where a kernel
+/// allows it, that may go.
 #[test]
 fn the_verifier_lets_no_program_move_a_departure() {
     let object = include_bytes!(concat!(env!("OUT_DIR"), "/departure.bpf.o"));

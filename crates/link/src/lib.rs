@@ -1,5 +1,6 @@
-//! What a link is made of, once for the simulator and for the emulator: the server that says when a packet
-//! has been sent, the packets that wait for it, and the losses behind it; and in [`wifi`] a channel that links share.
+//! What a link is made of, once for the simulator and for the emulator: the server that says when a
+//! packet has been sent, the packets that wait for it, and the losses behind it; and in [`wifi`] a
+//! channel that links share.
 //!
 //! Disciplines are those of `headway_queue`, and NICs those of `headway_host`. The simulator's link
 //! (`headway_sim::Link`) and the emulator's (`headway_lab::link::Link`) differ in what they keep of a packet

@@ -1,10 +1,10 @@
 //! A radio channel of 802.11a or g: stations that share it by the distributed coordination function (DCF).
 //!
-//! A station waits until the channel has been idle for DIFS, counts its backoff down in idle slots, and sends;
-//! stations whose backoffs end in the same slot collide. Whoever gets no ACK doubles its contention window and
-//! tries again, until it gives the frame up. Rates differ between stations, so one with a low rate takes as many
-//! turns as the others and more of the time. There is no RTS, no aggregation, no hidden station and no capture:
-//! all hear all, and collisions are lost.
+//! A station waits until the channel has been idle for DIFS, counts its backoff down in idle slots, and
+//! sends; stations whose backoffs end in the same slot collide. Whoever gets no ACK doubles its contention
+//! window and tries again, until it gives the frame up. Rates differ between stations, so one with a low rate
+//! takes as many turns as the others and more of the time. There is no RTS, no aggregation, no hidden station
+//! and no capture: all hear all, and collisions are lost.
 
 use headway_queue::explicit::Heard;
 use headway_traffic::random::{self, Pcg64Mcg};
@@ -113,8 +113,8 @@ impl Channel {
         std::mem::take(&mut self.contenders[station].heard)
     }
 
-    /// A station without a frame gets one at `now` (ns), with a packet of `size` wire bytes. It sends in the next
-    /// slot if its last backoff is over and it finds the channel idle, and otherwise backs off.
+    /// A station without a frame gets one at `now` (ns), with a packet of `size` wire bytes. It sends in the
+    /// next slot if its last backoff is over and it finds the channel idle, and otherwise backs off.
     pub fn offer(&mut self, station: usize, now: u64, size: u16) {
         let begin = self.edge + DIFS;
         let contender = &mut self.contenders[station];

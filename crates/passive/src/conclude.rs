@@ -18,8 +18,8 @@ const FASTER: f64 = 0.03;
 /// In a second, no more than this many times what is free was free. Range 1.5 to 4: others come and
 /// go, and links change.
 const CONTRADICTS: f64 = 2.0;
-/// How far the capacities of pairs and of trains may be apart, as a share: a bucket of one packet makes that of
-/// pairs 6 % larger (wan 6.3). Range 0.07 to 0.15.
+/// How far the capacities of pairs and of trains may be apart, as a share: a bucket of one packet makes that
+/// of pairs 6 % larger (wan 6.3). Range 0.07 to 0.15.
 const PAIRS_APART: f64 = 0.1;
 /// The most that passed in a second is looked for in parts of this length.
 const BIN: Duration = Duration::from_ms(125);

@@ -42,7 +42,8 @@ pub fn send_raw() -> io::Result<()> {
     Ok(())
 }
 
-/// Tries whether it may change this network namespace (`CAP_NET_ADMIN`), by the buffer of a socket of its own.
+/// Tries whether it may change this network namespace (`CAP_NET_ADMIN`), by the buffer of
+/// a socket of its own.
 ///
 /// # Errors
 /// The system's error.

@@ -22,7 +22,8 @@ pub enum FlowController {
     Kernel(KernelController),
 }
 
-/// The name of a kernel's congestion controller, perhaps behind `fraction-`: 1 to 15 characters from `a` to `z`, `0` to `9`, `_` and `-`.
+/// The name of a kernel's congestion controller, perhaps behind `fraction-`: 1 to 15 characters from `a` to
+/// `z`, `0` to `9`, `_` and `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelController(String);
 

@@ -32,8 +32,8 @@ pub struct MiddleboxSpec {
     pub rate: Option<Rate>,
     /// The rate towards there; default `rate`.
     pub up: Option<Rate>,
-    /// The node of the middlebox at the other end of the link, with which it shares that by one allotment; that
-    /// one names this one. Both know the rate. Default: none.
+    /// The node of the middlebox at the other end of the link, with which it shares that by one allotment;
+    /// that one names this one. Both know the rate. Default: none.
     pub peer: Option<String>,
     /// How flows share it: the keys of a policy, or a file with them; default that of `headway edge`.
     #[serde(default)]

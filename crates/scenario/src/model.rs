@@ -171,7 +171,8 @@ pub struct LinkSpec {
     pub ack_filter: bool,
     /// Policer that drops excess packets at arrival; default none.
     pub police: Option<Policer>,
-    /// A radio channel over which both directions send, as stations whose frames have this `rate`; default none.
+    /// A radio channel over which both directions send, as stations whose frames have this
+    /// `rate`; default none.
     pub wifi: Option<WifiSpec>,
     /// Whether packets take turns over this link and the others like it between the same nodes; default no.
     #[serde(default)]

@@ -1,10 +1,10 @@
 //! Which paths one connection of Multipath TCP should use together.
 //!
-//! The kernel's scheduler sends over the subflow whose queue is shortest in time, and what is sent over one that
-//! is slow, or loses packets, keeps all that comes after it from the application. On emulated pairs of paths
-//! (`bench/multipath.py`) a second one with a fifth of what the first has, or more, made a connection faster by
-//! nearly as much; one with a tenth made no difference, and one with a twentieth or less took a tenth to all of
-//! what there was without it.
+//! The kernel's scheduler sends over the subflow whose queue is shortest in time, and what is sent over one
+//! that is slow, or loses packets, keeps all that comes after it from the application. On emulated pairs of
+//! paths (`bench/multipath.py`) a second one with a fifth of what the first has, or more, made a connection
+//! faster by nearly as much; one with a tenth made no difference, and one with a twentieth or less took a
+//! tenth to all of what there was without it.
 
 use headway_units::{Duration, Instant, Rate};
 
@@ -52,8 +52,8 @@ impl Trial {
     }
 }
 
-/// Returns which paths to use together, that may have these rates, in bit/s: none for one that cannot be used.
-/// Those that are used now are `used`.
+/// Returns which paths to use together, that may have these rates, in bit/s: none for one that cannot be
+/// used. Those that are used now are `used`.
 fn together(rates: &[Option<f64>], used: &[bool]) -> Vec<bool> {
     let most = rates.iter().flatten().copied().fold(0.0, f64::max);
     let is_worth = |(path, rate): (usize, &Option<f64>)| {

@@ -1,11 +1,11 @@
-//! How soon a new flow of TCP Rapid is at the available bandwidth (rapid 2.14, F53): draws paths from a seed and
-//! runs controllers on each of them.
+//! How soon a new flow of TCP Rapid is at the available bandwidth (rapid 2.14, F53): draws paths from a seed
+//! and runs controllers on each of them.
 //!
-//! `cargo run --release -p headway-sim --example start_up -- [SEED [PATHS [CONTROLLER ...]]]` prints for each
-//! controller and kind of cross traffic the round trips, from the connection's first packet, until its pace is
-//! 80 % of what is free in the mean; the longest queue, and the segments sent again, of 40 round trips; each as
-//! median, 90 % and worst; what the second half of them used of what was free (10 % and median); and the worst
-//! paths.
+//! `cargo run --release -p headway-sim --example start_up -- [SEED [PATHS [CONTROLLER
+//! ...]]]` prints for each controller and kind of cross traffic the round trips, from the connection's first
+//! packet, until its pace is 80 % of what is free in the mean; the longest queue, and the segments sent
+//! again, of 40 round trips; each as median, 90 % and worst; what the second half of them used of what was
+//! free (10 % and median); and the worst paths.
 
 use std::error::Error;
 use std::path::Path;
@@ -96,8 +96,8 @@ impl Case {
     }
 }
 
-/// Round trips until the pace is there and infinity otherwise, the longest queue in ms, segments sent again, and
-/// the share of what is free that the second half used.
+/// Round trips until the pace is there and infinity otherwise, the longest queue in ms, segments sent again,
+/// and the share of what is free that the second half used.
 fn judge(case: &Case, results: &Results) -> [f64; 4] {
     let enough = 0.8 * case.free();
     let is_there = |tcp: &TcpInterval| tcp.pacing.is_some_and(|pace| pace.mbps() >= enough);

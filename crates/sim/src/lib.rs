@@ -53,8 +53,9 @@
 //! - **What varies with time is a function of seed and time** (`traffic::channel`). Outages and redrawn
 //!   capacities become steps of `RateSteps`, which both worlds serve exactly; a loss in a burst depends on
 //!   when a packet leaves, not on how many left before.
-//! - **A radio channel says when its links have sent** (`network/air.rs`): such a link serves packet by packet, and
-//!   contends where others know how long a transmission takes. What decides is `link::wifi`, which knows no packets.
+//! - **A radio channel says when its links have sent** (`network/air.rs`): such a link serves packet by
+//!   packet, and contends where others know how long a transmission takes. What decides is `link::wifi`,
+//!   which knows no packets.
 //! - **A link whose queue changes during the run serves packet by packet** from the beginning, so that
 //!   packets which wait can be handed to another discipline. `Run` makes changes between two calls of
 //!   `Network::run_some`.

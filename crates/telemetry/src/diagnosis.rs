@@ -15,8 +15,8 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INFO: u16 = 2;
 const CONGESTION_CONTROL: u16 = 4;
 const MEMORY: u16 = 7;
-/// What answers tell root of a subflow of Multipath TCP, unasked, and in it the number by which this host knows
-/// the whole connection.
+/// What answers tell root of a subflow of Multipath TCP, unasked, and in it the number by which this host
+/// knows the whole connection.
 const UPPER: u16 = 19;
 const UPPER_MPTCP: u16 = 3;
 const MPTCP_TOKEN: u16 = 2;

@@ -5,7 +5,7 @@
 //! - [`netlink`] has messages to the kernel and its answers, without a type for each of the hundreds of
 //!   messages that there are: who sends one knows its layout.
 //! - [`ethtool`] has settings of interfaces, and which timestamps they give.
-//! - [`bpf`] tries whether the kernel takes programs.
+//! - [`bpf`] tries whether the kernel takes programs; [`Clock`] is how long a reading of the clock takes.
 //! - [`namespace_cookie`] is the number of a network namespace.
 //! - [`interfaces`] lists interfaces and their addresses, and tells what changes.
 //! - [`kept`] spreads connections that pass this host over several next hops, which they keep
@@ -23,6 +23,7 @@
 //!   has ended when two lists in a row lack it: the kernel may leave out one that it is just moving.
 
 pub mod bpf;
+mod clock;
 mod diagnosis;
 pub mod ethtool;
 pub mod interfaces;
@@ -37,6 +38,7 @@ pub mod route;
 pub mod rule;
 mod tcp_info;
 
+pub use clock::Clock;
 pub use diagnosis::{Connection, Diagnosis, Dump, Key, Memory};
 pub use namespace::{enter_new_namespace, namespace_cookie};
 pub use tcp_info::TcpInfo;

@@ -311,8 +311,8 @@ mod tests {
         let kernel = folder.path().join("kernel");
         let text = folder.path().join("text");
         std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-        // Another process writes what is run: a child of a test beside this one would keep a file of ours open for
-        // writing, and nobody could run that.
+        // Another process writes what is run: a child of a test beside this one would keep a file of ours
+        // open for writing, and nobody could run that.
         let installed = Command::new("install").args(["-m", "755"]).args([&text, &kernel]).status().unwrap();
         assert!(installed.success());
         let machine = Machine {

@@ -31,8 +31,8 @@ const LS_HEADERS: [(&str, &str); 6] = [
 ];
 
 /// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD,
-/// the engine of windows below two segments, explicit routers with the ends of their connections, Rapid, and the
-/// cards of receivers.
+/// the engine of windows below two segments, explicit routers with the ends of their connections, Rapid, and
+/// the cards of receivers.
 pub const OWN_MODULES: [Module; 8] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },

@@ -185,7 +185,8 @@ impl ExplicitQueue {
         explicit_drop(&mut self.state);
     }
 
-    /// Notes what the MAC below the queue has counted, for [`Law::Wxcp`](super::Law::Wxcp) (xcp-rcp 2.11, F37).
+    /// Notes what the MAC below the queue has counted, for [`Law::Wxcp`](super::Law::Wxcp)
+    /// (xcp-rcp 2.11, F37).
     pub fn hear(&mut self, heard: &Heard) {
         explicit_hear(&mut self.state, heard);
     }

@@ -14,8 +14,8 @@ use headway_program::print_line;
 /// Checks constants of the increase k0 lg(S / k1 + 1): that it never exceeds ssthresh, can be computed by
 /// shifts, and is about a segment at usual windows.
 ///
-/// Without constants, those that are implemented for the size of packets. The exit code is 1 if one constraint
-/// does not hold.
+/// Without constants, those that are implemented for the size of packets. The exit code is 1 if one
+/// constraint does not hold.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -32,9 +32,9 @@ const PACKET: Bytes = Bytes::new(1538);
 /// is how much longer it is than intended; several flows have an equal share of the rate each, and their own
 /// gaps count. `cpu` is what program and kernel take for both hosts, of one processor. Needs root.
 ///
-/// The wire between the hosts takes no time. What `pause` and `tcp-pause` send then passes a line of the rate `--line`,
-/// which takes the time of its bytes for each frame and drops PAUSE frames, as the first switch does. The
-/// models are those of the simulator, for a sender on such a line.
+/// The wire between the hosts takes no time. What `pause` and `tcp-pause` send then passes a line of the rate
+/// `--line`, which takes the time of its bytes for each frame and drops PAUSE frames, as the first switch
+/// does. The models are those of the simulator, for a sender on such a line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -88,7 +88,8 @@ enum Mechanism {
     TcpDevice,
     /// Departure times that TCP sets and the queue discipline `fq` keeps.
     TcpFq,
-    /// TCP as with `tcp-device`, with PAUSE frames between its segments, as `headway cc rapid --gaps pause` has it.
+    /// TCP as with `tcp-device`, with PAUSE frames between its segments, as
+    /// `headway cc rapid --gaps pause` has it.
     TcpPause,
     /// Threads that send UDP when a timer of the kernel wakes them.
     Timer,

@@ -2,14 +2,13 @@
 
 use std::fs::read_to_string;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValuesParser;
 use headway_program::exit::Code;
 use headway_program::{out, print_line};
-use headway_telemetry::ethtool;
 use headway_telemetry::qdisc::Queues;
+use headway_telemetry::{Clock, ethtool};
 use serde::Serialize;
 
 pub(super) const EXAMPLES: &str = "\
@@ -21,14 +20,10 @@ Examples:
   headway lab check eth1
   sudo headway lab check eth1 --set offloads
   sudo headway lab check eth1 --set all
-  headway lab exec client -- headway lab check client0";
+  headway lab exec client -- headway lab check eth0";
 
 /// Queues that send what they get, in order; or links that an experiment makes.
 const PLAIN: [&str; 9] = ["noqueue", "pfifo_fast", "pfifo", "bfifo", "fq", "red", "tbf", "htb", "netem"];
-/// Readings of the clock, and the longest that one may take, in ns: it is in every gap that is sent or stamped.
-/// Range 100 to 2000 ns.
-const READINGS: u32 = 1_000;
-const SLOW_READING: u128 = 500;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
@@ -146,7 +141,8 @@ pub(super) fn run(args: &CheckArgs, json: bool) -> Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { Code::Other.into() })
 }
 
-/// Makes the steps up to `wanted` hold: all of them with `all`, else only the last, which the others must not need.
+/// Makes the steps up to `wanted` hold: all of them with `all`, else only the last, which the
+/// others must not need.
 fn set(name: &str, wanted: &str) -> Result<ExitCode> {
     for step in &STEPS {
         let row = Row::of(step, name);
@@ -202,15 +198,8 @@ impl Row {
 }
 
 fn clock(_: &str) -> Found {
-    let source = read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    let begun = Instant::now();
-    let mut last = begun;
-    for _ in 0..READINGS {
-        last = Instant::now();
-    }
-    let each = (last - begun).as_nanos() / u128::from(READINGS);
-    let source = source.as_deref().map_or("unknown", str::trim);
-    Ok((each <= SLOW_READING, format!("{source}, a reading takes {each} ns")))
+    let clock = Clock::read();
+    Ok((!clock.is_slow(), clock.to_string()))
 }
 
 fn sysctl(name: &str) -> Result<String> {

@@ -185,8 +185,8 @@ fn a_trace_of_linux_has_windows_with_fractions() {
     assert!(rows.len() == 60 * 16 && fractions > 200, "{fractions} of {}", rows.len());
 }
 
-/// Sixteen flows of a quarter of a segment, where two segments of each are 3.5 ms of queue: with the stack patch
-/// DCTCP stays at its threshold of 250 us, as does an algorithm that knows nothing of the hooks.
+/// Sixteen flows of a quarter of a segment, where two segments of each are 3.5 ms of queue: with the stack
+/// patch DCTCP stays at its threshold of 250 us, as does an algorithm that knows nothing of the hooks.
 #[test]
 fn any_controller_of_the_kernel_has_windows_below_two_segments() {
     if !has_kernel() {

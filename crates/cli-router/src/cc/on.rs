@@ -94,8 +94,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
         Ok(fillers) => fillers,
         Err(error) => {
             drop(attached);
-            forget(&interfaces)?;
-            return Err(error);
+            return forget(&interfaces).and(Err(error));
         }
     };
     let merging = interfaces.iter().map(|interface| Ok((interface.name.clone(), interface.merging()?)));

@@ -118,8 +118,9 @@ pub(crate) struct EdgeArgs {
     /// File with the token of these hosts, also in the variable HEADWAY_TOKEN.
     #[arg(long, value_name = "FILE", requires = "probe", help_heading = "Probing")]
     probe_token_file: Option<PathBuf>,
-    /// Share the link with `headway edge` at its other end, at this address (with a UDP port, 8622 without): each
-    /// tells the other once a second which flows share, and all get alike. Both need the rate and the key.
+    /// Share the link with `headway edge` at its other end, at this address (with a UDP port, 8622
+    /// without): each tells the other once a second which flows share, and all get alike. Both need
+    /// the rate and the key.
     #[arg(long, value_name = "ADDRESS", value_parser = peer, requires_all = ["rate", "peer_key_file"], help_heading = "Link")]
     peer: Option<SocketAddr>,
     /// File with the key that both edges have, of at least 16 characters.

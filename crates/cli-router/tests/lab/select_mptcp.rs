@@ -1,7 +1,7 @@
 //! `headway select` as the path manager of Multipath TCP, on parallel emulated links.
 //!
-//! Where the machine allows no namespaces, or its kernel has no Multipath TCP, the test says so and passes. What
-//! connections gain is for `bench/multipath.py`, in real time.
+//! Where the machine allows no namespaces, or its kernel has no Multipath TCP, the test says so and passes.
+//! What connections gain is for `bench/multipath.py`, in real time.
 
 use headway_telemetry::mptcp::PathManager;
 

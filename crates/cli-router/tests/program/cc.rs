@@ -329,8 +329,9 @@ fn in_the_background_until_stopped() {
 #[test]
 fn without_privileges_it_says_what_it_needs() {
     let Some(name) = start("nobody") else { return };
-    // A copy where `nobody` can run it: the build folder may be closed to other users. Another process writes it,
-    // as a child of a test beside this one would keep a file of ours open for writing, and nobody could run that.
+    // A copy where `nobody` can run it: the build folder may be closed to other users. Another process
+    // writes it, as a child of a test beside this one would keep a file of ours open for writing, and
+    // nobody could run that.
     let copy = tempfile::Builder::new().prefix("headway").tempdir_in("/tmp").unwrap();
     let program = copy.path().join("headway");
     assert!(Command::new("cp").args([PROGRAM.as_ref(), program.as_path()]).status().unwrap().success());

@@ -1,10 +1,8 @@
 //! How exactly packets can be sent, stamped and seen.
 
-use std::time::Instant;
-
 use headway_net::{Paced, StampSource, pace};
 use headway_program::exit::{Code, Failed};
-use headway_telemetry::ethtool;
+use headway_telemetry::{Clock, ethtool};
 use headway_units::Rate;
 
 use super::fact::{Fact, Grade};
@@ -15,10 +13,6 @@ const RATES: [f64; 4] = [10.0, 100.0, 1_000.0, 2_500.0];
 /// Commands that send streams.
 const PROBING: [&str; 3] = ["measure", "path", "select"];
 const STOP: &str = "stop other work on this host, or reserve a core";
-/// Readings of the clock, which take 25 ns each where that needs no system call.
-const READINGS: u32 = 1_000;
-/// A reading that takes longer distorts the gaps of fast streams. Range 100 to 2000 ns.
-const SLOW_READING: u128 = 500;
 /// The receive buffer that streams above 1 Gb/s fill, in bytes.
 const BUFFER: u64 = 4 << 20;
 
@@ -35,16 +29,9 @@ pub(super) fn facts(interface: Option<&str>) -> Result<Vec<Fact>, Failed> {
 }
 
 fn clock() -> Fact {
-    let source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    let begun = Instant::now();
-    let mut last = begun;
-    for _ in 0..READINGS {
-        last = Instant::now();
-    }
-    let each = (last - begun).as_nanos() / u128::from(READINGS);
-    let found = format!("{}, a reading takes {each} ns", source.as_deref().unwrap_or("unknown"));
-    let fact = Fact::new("clock", found);
-    if each <= SLOW_READING {
+    let clock = Clock::read();
+    let fact = Fact::new("clock", clock.to_string());
+    if !clock.is_slow() {
         return fact;
     }
     let reason = "reading the clock takes so long that fast streams are uneven";

@@ -46,8 +46,8 @@ pub(crate) struct EstimateArgs {
     /// Split every stream into parts of this many gaps, such as the 64 of a p-stream, and drop the remainder.
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..), value_name = "GAPS")]
     split: Option<u32>,
-    /// Capture of the link behind the bottleneck, in the direction of the streams: what was free is the capacity
-    /// without what else passed, in place of the column `free_bps`.
+    /// Capture of the link behind the bottleneck, in the direction of the streams: what was free is the
+    /// capacity without what else passed, in place of the column `free_bps`.
     #[arg(long, value_name = "CAPTURE")]
     truth: Option<PathBuf>,
     /// UDP port to which the streams in the capture were sent.

@@ -114,8 +114,8 @@ fn mistakes_name_file_and_line() {
     fails(&good, &["--capacity", "0"], "--capacity must be more than 0");
 }
 
-/// A link of 10 Gb/s that 20 streams and constant traffic of 2.5 Gb/s cross, in order of arrival: the table of the
-/// streams without the truth, and a capture behind the link.
+/// A link of 10 Gb/s that 20 streams and constant traffic of 2.5 Gb/s cross, in order of arrival: the table
+/// of the streams without the truth, and a capture behind the link.
 fn crossed_link() -> (String, Vec<u8>) {
     let mut table = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns\n".to_owned();
     let mut arrivals = Vec::new();
@@ -162,8 +162,8 @@ fn what_was_free_is_found_in_a_capture_of_the_link() {
     let value = json(&file, &[&truth[..], &["--method", "bass"]].concat());
     let free = value["free_bps"].as_f64().unwrap();
     assert!((free / 7.5e9 - 1.0).abs() < 1e-3, "{free}");
-    // The last rate of a stream leaves a queue of 16 us, so its window is 2.5 % longer than the one in which the
-    // cross traffic came.
+    // The last rate of a stream leaves a queue of 16 us, so its window is 2.5 % longer than the one in which
+    // the cross traffic came.
     for each in value["each"].as_array().unwrap() {
         assert!((each["free_bps"].as_f64().unwrap() / 7.5e9 - 1.0).abs() < 1e-2, "{each}");
     }

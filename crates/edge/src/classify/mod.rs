@@ -133,8 +133,8 @@ fn has_equal_gaps(features: &Features, limits: &Thresholds) -> bool {
     features.gap_variation <= limits.equal_gaps && features.mean_gap >= limits.least_gap
 }
 
-/// Largest variation of the gaps of packets that a link spaces, not a camera: frames of n packets have the root of
-/// n - 1. Range 0.7 to 1.
+/// Largest variation of the gaps of packets that a link spaces, not a camera: frames of n packets have the
+/// root of n - 1. Range 0.7 to 1.
 const FRAMES: f64 = 0.9;
 
 /// Whether packets are filled by a file, and their receiver acknowledges them, as QUIC's does.
@@ -146,8 +146,8 @@ fn is_acknowledged(features: &Features, limits: &Thresholds) -> bool {
         && features.answer <= limits.largest_ack
 }
 
-/// Whether as much is sent all the time. A link has a fast flow do so, too, if its limit is unknown, and any that
-/// is acknowledged.
+/// Whether as much is sent all the time. A link has a fast flow do so, too, if its limit is unknown, and any
+/// that is acknowledged.
 fn has_steady_rate(features: &Features, limits: &Thresholds) -> bool {
     let is_own = features.limited_by == LimitedBy::Application
         || features.rate <= limits.cbr_rate && !is_acknowledged(features, limits);

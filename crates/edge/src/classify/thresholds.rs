@@ -25,8 +25,9 @@ const BUSY: f64 = 0.9;
 /// Fastest flow that is taken for live video if its limit is unknown: full HD has 4 to 8
 /// Mb/s. Range 1 to 50 Mb/s.
 const CBR_RATE: Rate = Rate::from_bps(10_000_000);
-/// Fewest small packets a second by which a receiver acknowledges a transfer that is no TCP: QUIC does at least
-/// every 25 ms (RFC 9000 13.2.1 and 18.2), while feedback of video comes every 50 to 250 ms. Range 25 to 38.
+/// Fewest small packets a second by which a receiver acknowledges a transfer that is no TCP: QUIC
+/// does at least every 25 ms (RFC 9000 13.2.1 and 18.2), while feedback of video comes every 50 to
+/// 250 ms. Range 25 to 38.
 const LEAST_ACKS: f64 = 30.0;
 /// Largest mean size of these: an ACK of QUIC over IPv6 has some 95 B, speech mostly 100 to 300. Range 80 to
 /// 120 B.

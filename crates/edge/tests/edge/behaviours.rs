@@ -137,8 +137,8 @@ fn judge_made(seed: u64) -> [[u32; 2]; 2] {
 
 #[test]
 fn a_steady_rate_that_is_acknowledged_is_bulk() {
-    // 1500 B every 4 ms, with an answer to every second one, of 75 B as an ACK of QUIC or of 160 B as speech, and
-    // reports every 100 ms as the feedback of video.
+    // 1500 B every 4 ms, with an answer to every second one, of 75 B as an ACK of QUIC or of 160 B as speech,
+    // and reports every 100 ms as the feedback of video.
     let every = |ms: u64, size| features((0..10_000 / ms).map(|k| k * ms), size, LimitedBy::Unknown);
     let data = every(4, 1500);
     let judged = |answers: Option<Features>| {

@@ -70,8 +70,8 @@ pub(crate) fn made(seed: u64, id: u64) -> Made {
     Made { kind, behaviour, features: seen.with_answers(&watch(answers, LimitedBy::Unknown)) }
 }
 
-/// ACKs of QUIC: for every second packet (RFC 9000 13.2.2), or as Chrome's, for every tenth; 25 ms after a packet
-/// at the latest. IPv4 or IPv6, UDP, a short header, an ACK frame and a tag are 55 to 95 bytes.
+/// ACKs of QUIC: for every second packet (RFC 9000 13.2.2), or as Chrome's, for every tenth; 25 ms after a
+/// packet at the latest. IPv4 or IPv6, UDP, a short header, an ACK frame and a tag are 55 to 95 bytes.
 fn acks(dice: &mut Dice, mut packets: Packets) -> Packets {
     packets.sort_by(|a, b| a.0.total_cmp(&b.0));
     let every = if dice.one_in(2) { 2 } else { 10 };
@@ -91,8 +91,8 @@ fn acks(dice: &mut Dice, mut packets: Packets) -> Packets {
     acks
 }
 
-/// What the receiver of a call or of video sends: reports on what arrived every 50 to 250 ms, as WebRTC's are, and
-/// in half of them speech.
+/// What the receiver of a call or of video sends: reports on what arrived every 50 to 250 ms, as WebRTC's
+/// are, and in half of them speech.
 fn feedback(dice: &mut Dice) -> Packets {
     let every = dice.between(50e6, 250e6);
     let mut packets: Packets = (0..(WATCHED / every) as u64).map(|k| (every * k as f64, 80.0)).collect();

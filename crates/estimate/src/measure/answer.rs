@@ -89,8 +89,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether the answer is only "at least" because the sender could not keep the gaps of most streams: a host that
-    /// is less busy may find more.
+    /// Whether the answer is only "at least" because the sender could not keep the gaps of most streams: a
+    /// host that is less busy may find more.
     pub fn is_limited_by_pacing(&self) -> bool {
         let refused = self.streams_refused.get(&Refusal::SenderGaps).copied().unwrap_or_default();
         self.available.is_ok_and(|interval| interval.high.is_none()) && refused > self.streams_used

@@ -1,11 +1,11 @@
-//! The capacity of the narrow link from packets that TCP sends together anyway: ppdd without probes (wan 2.15,
-//! 2.16, 6.2).
+//! The capacity of the narrow link from packets that TCP sends together anyway: ppdd without probes
+//! (wan 2.15, 2.16, 6.2).
 //!
-//! In slow start, after a pause and with segmentation offload, a sender's packets leave together. Two ACKs that
-//! follow each other are then a pair: the RTTs of the last packets that they acknowledge stand for the one-way
-//! delays, and the time between them is the dispersion. So it needs no queue that stands, as trains do
-//! (`narrow.rs`), and answers for transfers that their application limits. What makes a clean but wrong number
-//! is refused: a token bucket lets a pair pass at the rate of its line, but not a burst.
+//! In slow start, after a pause and with segmentation offload, a sender's packets leave together. Two ACKs
+//! that follow each other are then a pair: the RTTs of the last packets that they acknowledge stand for the
+//! one-way delays, and the time between them is the dispersion. So it needs no queue that stands, as trains
+//! do (`narrow.rs`), and answers for transfers that their application limits. What makes a clean but wrong
+//! number is refused: a token bucket lets a pair pass at the rate of its line, but not a burst.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ use crate::ppdd::{self, Bandwidth, Pairs};
 use crate::stream::Arrival;
 use headway_units::{Bytes, Duration, Instant, Rate};
 
-/// Most packets that the second ACK of a pair may acknowledge: receivers acknowledge each, or every second one.
+/// Most packets that the second ACK of a pair may acknowledge: receivers acknowledge each,
+/// or every second one.
 const MOST_PACKETS: usize = 2;
 /// Pairs of each number of packets that are kept. Range 100 to 500: ppdd takes some 50 at little load, and
 /// each takes 16 bytes.
@@ -25,31 +26,31 @@ const FEWEST: usize = 20;
 const FEWEST_BURSTS: usize = 3;
 /// Of so many times as many ACKs, the fewest pairs should have left together. Range 2 to 10.
 const PACED: u64 = 3;
-/// A pair left within this part of the time in which it arrived, and a burst within this share. Range 3 to 10,
-/// and 0.6 to 0.9: packets clocked by ACKs in slow start leave twice as fast as they arrive.
+/// A pair left within this part of the time in which it arrived, and a burst within this share. Range 3 to
+/// 10, and 0.6 to 0.9: packets clocked by ACKs in slow start leave twice as fast as they arrive.
 const TOGETHER: i64 = 4;
 const FASTER: f64 = 0.8;
 /// Packets of a burst. Range 6 to 10: the second ACK to the last one of an initial window of ten.
 const BURST: f64 = 8.0;
 const KEPT_BURSTS: usize = 128;
-/// The share of the pairs' rate that one of four bursts must have. Range 0.4 to 0.7: other traffic slows bursts
-/// by its load, buckets by far more.
+/// The share of the pairs' rate that one of four bursts must have. Range 0.4 to 0.7: other traffic slows
+/// bursts by its load, buckets by far more.
 const LEAST_BURST: f64 = 0.5;
-/// The share that eleven of twelve must have. Range 0.05 to 0.2: what did not fit into a large bucket has far less,
-/// and only other traffic of nine tenths does so, too.
+/// The share that eleven of twelve must have. Range 0.05 to 0.2: what did not fit into a large bucket has far
+/// less, and only other traffic of nine tenths does so, too.
 const SLOWEST_BURST: f64 = 0.1;
 /// The share of pairs that may be faster than the NIC, and by how much. As for samples (`batch.rs`).
 const BATCHED: f64 = 0.1;
 const IMPOSSIBLE: f64 = 1.1;
-/// One of so many pairs has to pass the filter. Range 5 to 20: with the published six in all, the noise of hosts
-/// decides.
+/// One of so many pairs has to pass the filter. Range 5 to 20: with the published six in all, the
+/// noise of hosts decides.
 const SELECTED: usize = 10;
-/// The noise of stamps, and how far apart rates of one mode are. Range 1 to 20 us, and 0.003 to 0.02: of hosts
-/// that are not busy.
+/// The noise of stamps, and how far apart rates of one mode are. Range 1 to 20 us, and 0.003 to 0.02: of
+/// hosts that are not busy.
 const NOISE: Duration = Duration::from_us(2);
 const WIDTH: f64 = 0.01;
-/// How many times its lower end the upper end of an interval may be. Range 1.1 to 1.5: some pairs that a bucket
-/// lets pass at the rate of its line show here.
+/// How many times its lower end the upper end of an interval may be. Range 1.1 to 1.5: some pairs that a
+/// bucket lets pass at the rate of its line show here.
 const WIDEST: f64 = 1.2;
 /// The error that all pairs may have in common, by headers and hosts. Range 0.01 to 0.03: over emulated links
 /// the worst of 50 was 2.1 % off.
@@ -203,8 +204,8 @@ impl AckPairs {
         self.burst = Burst { sent, at: ack.at, bytes: 0.0 };
     }
 
-    /// Looks for the capacity, if there are half as many pairs more than at the last look; `packet` is the size
-    /// of a full packet on the wire.
+    /// Looks for the capacity, if there are half as many pairs more than at the last look; `packet` is the
+    /// size of a full packet on the wire.
     pub(super) fn look(&mut self, packet: f64, settings: &Settings) {
         let pairs = self.count();
         if self.found.is_none_or(|(before, _)| pairs > before + before / 2) {
@@ -283,8 +284,9 @@ mod tests {
 
     const PACKET: f64 = 1_538.0;
 
-    /// Rounds of ten packets that leave together every 100 ms, acknowledged one by one over a path with an RTT
-    /// of 20 ms; `service` is the time in ns after which the packet with this number follows the one before.
+    /// Rounds of ten packets that leave together every 100 ms, acknowledged one by one over a path
+    /// with an RTT of 20 ms; `service` is the time in ns after which the packet with this number
+    /// follows the one before.
     fn rounds(count: u64, service: impl Fn(u64) -> u64) -> Result<PairCapacity, PairRefusal> {
         let settings = Settings::default();
         let mut pairs = AckPairs::default();

@@ -37,8 +37,8 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Finds the packets of `streams` in the capture `passages`, both in order of time. Clocks of receiver and
-    /// capture need not agree.
+    /// Finds the packets of `streams` in the capture `passages`, both in order of time. Clocks of receiver
+    /// and capture need not agree.
     ///
     /// # Errors
     /// [`OtherProbes`] if the capture has more or fewer of them than were received.

@@ -24,8 +24,8 @@ const AHEAD: Duration = Duration::from_ms(2);
 const STEP: Duration = Duration::from_us(500);
 /// How often an idle filler looks whether to stop, in ms.
 const IDLE: libc::c_int = 100;
-/// What this host was late is made up for by shortening gaps by this part: less than the smallest excess of a gap
-/// that counts for Rapid, 2 % (1/50 to 1/500 is sensible: smaller, and the RTT stays longer for longer).
+/// What this host was late is made up for by shortening gaps by this part: less than the smallest excess of a
+/// gap that counts for Rapid, 2 % (1/50 to 1/500 is sensible: smaller, and the RTT stays longer for longer).
 const MADE_UP: i64 = 100;
 /// Connections that leave in order of time are told apart by a hash of so many values.
 const FLOWS: usize = 64;
@@ -90,9 +90,10 @@ impl LineFiller {
         self.line
     }
 
-    /// Sends the segments that `next` writes, with their Ethernet headers, each [`LATENCY`] after the time on
-    /// CLOCK_MONOTONIC at which it is due, and fills the line between them. `next` returns `None` if there is
-    /// none, and then `source` becomes readable when there is one. Ends when `stop` is set, after what it has.
+    /// Sends the segments that `next` writes, with their Ethernet headers, each [`LATENCY`] after the
+    /// time on CLOCK_MONOTONIC at which it is due, and fills the line between them. `next` returns
+    /// `None` if there is none, and then `source` becomes readable when there is one. Ends when `stop`
+    /// is set, after what it has.
     ///
     /// Nothing fills a line on which no segment waits.
     ///
@@ -139,8 +140,8 @@ impl Schedule {
         Schedule { clock, start, flows, waiting: 0, due: start, lag, filled, spare: Vec::new() }
     }
 
-    /// Schedules a segment that is due at `due`, but none before its flow's last one. If it comes too late, all
-    /// that follow are as late, and make up for it little by little.
+    /// Schedules a segment that is due at `due`, but none before its flow's last one. If it comes too late,
+    /// all that follow are as late, and make up for it little by little.
     fn add(&mut self, due: Instant, frame: Vec<u8>, now: Instant) {
         if self.waiting == 0 {
             // An idle line is free for what comes next.
@@ -244,8 +245,8 @@ mod tests {
         frame
     }
 
-    /// Hands over the frames of a schedule until there are none, and returns what there is on the line: for each
-    /// segment its port and its time in ns since `begin`.
+    /// Hands over the frames of a schedule until there are none, and returns what there is on the line: for
+    /// each segment its port and its time in ns since `begin`.
     fn sent(schedule: &mut Schedule, begin: Instant) -> Vec<(u8, i64)> {
         let mut batch = Batch { frames: Vec::new(), packets: Vec::new(), used: 0 };
         let mut free = schedule.free();

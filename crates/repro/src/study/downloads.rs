@@ -35,8 +35,8 @@ pub(crate) struct Downloads {
     flows: Vec<u64>,
     /// Who controls them, by name. The gain of the others is relative to the first.
     controls: Vec<Control>,
-    /// How much sooner or later packets arrive than after half an RTT, each at random, so that they overtake each
-    /// other; none if absent.
+    /// How much sooner or later packets arrive than after half an RTT, each at random, so that they overtake
+    /// each other; none if absent.
     #[serde(default)]
     jitter: Duration,
     /// Poisson traffic beside the downloads, as a share of the link; none if absent.

@@ -91,9 +91,10 @@ impl Uplink {
         Scenario { duration: TIME, warmup: WARMUP, flow, ..Scenario::of(links.collect()) }
     }
 
-    /// Returns the numbers of a run: goodput (Mb/s) and share of the time on the air of each station, how even both
-    /// are, mean delay (ms) and longest queue (wire B) of any, and with laws that aim at a queue the mean of
-    /// lambda over kappa, with ErrorS, which must believe in no capacity, the one that it found over what a station has.
+    /// Returns the numbers of a run: goodput (Mb/s) and share of the time on the air of each station, how
+    /// even both are, mean delay (ms) and longest queue (wire B) of any, and with laws that aim at a queue
+    /// the mean of lambda over kappa, with ErrorS, which must believe in no capacity, the one that it found
+    /// over what a station has.
     fn numbers(&self, results: &Results) -> Measures {
         let payload = PAYLOADS[usize::from(!self.controller.is_explicit())];
         let rates: Vec<f64> = results.flows.iter().map(|flow| flow.goodput_bps as f64 / 1e6).collect();

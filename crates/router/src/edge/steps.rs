@@ -30,7 +30,8 @@ pub(super) enum Step {
     Instance,
     /// What edges have left that were killed with their processes. Only whoever has the place may remove it.
     Remains,
-    /// The sockets for signals and of the other edge, the history, and the reader of it for a page: they may be for root only.
+    /// The sockets for signals and of the other edge, the history, and the reader of it for a page: they
+    /// may be for root only.
     Files,
     /// The programs at the interface: connections that begin from now on are held.
     Programs,

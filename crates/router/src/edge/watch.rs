@@ -103,7 +103,8 @@ impl Watch {
         self.monitor.set_policy(policy);
     }
 
-    /// Hears what others say of the link, and talks with the edge at its other end. To be called often, so that it is known when they said it.
+    /// Hears what others say of the link, and talks with the edge at its other end. To be called often, so
+    /// that it is known when they said it.
     ///
     /// # Errors
     /// When the machine has no clock.

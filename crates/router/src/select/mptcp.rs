@@ -1,10 +1,10 @@
-//! Has connections of Multipath TCP use the paths that are worth it, by a child process that keeps the right to
-//! set endpoints of the kernel's path manager.
+//! Has connections of Multipath TCP use the paths that are worth it, by a child process that keeps the right
+//! to set endpoints of the kernel's path manager.
 //!
 //! Each path is an endpoint, and one that should not carry data now is a backup. The numbers of endpoints say
 //! which limit of subflows was there before, so that the next process can restore it when all were killed. An
-//! endpoint that goes takes its subflows along, so one from which a connection has its only one stays, and the
-//! next process takes it over.
+//! endpoint that goes takes its subflows along, so one from which a connection has its only one stays, and
+//! the next process takes it over.
 
 use std::io;
 use std::net::IpAddr;
@@ -129,8 +129,8 @@ fn set(manager: &mut PathManager, found: &[Endpoint], limit: u8, wanted: Endpoin
     if wanted == *before {
         return Ok(());
     }
-    // What is in the queue of a path that has become bad would keep all that follows from the application. New
-    // subflows have none of it.
+    // What is in the queue of a path that has become bad would keep all that follows from the application.
+    // New subflows have none of it.
     if wanted.is_backup && has_others(wanted.address)? {
         manager.remove(wanted.id)?;
         return manager.add(&wanted);
@@ -171,7 +171,8 @@ fn is_global(address: &IpAddr) -> bool {
     }
 }
 
-/// Whether each connection with a subflow from an address has another one, over which it goes on without that.
+/// Whether each connection with a subflow from an address has another one, over which it
+/// goes on without that.
 fn has_others(address: IpAddr) -> io::Result<bool> {
     let all = Diagnosis::open()?.dump()?;
     let subflows = || all.connections.iter().filter_map(|one| Some((one.multipath?, one.local.ip())));

@@ -30,8 +30,8 @@ impl Subflows {
         Ok(Subflows { diagnosis, at: Clock::now(), before: HashMap::new() })
     }
 
-    /// Returns the rate since the last look of what was sent from each address and acknowledged, if one of its
-    /// connections always had something to send; 0 where the kernel does not tell.
+    /// Returns the rate since the last look of what was sent from each address and acknowledged, if one of
+    /// its connections always had something to send; 0 where the kernel does not tell.
     pub(super) fn look(&mut self) -> HashMap<IpAddr, Rate> {
         let Ok(dump) = self.diagnosis.dump() else { return HashMap::new() };
         let time = std::mem::replace(&mut self.at, Clock::now()).elapsed();

@@ -57,7 +57,8 @@ pub(crate) enum NextEvent {
     },
     /// Call [`Link::serve`] at this time.
     Serve(u64),
-    /// Call [`Link::serve`] once the radio channel of the link has sent a packet of this size, or given it up.
+    /// Call [`Link::serve`] once the radio channel of the link has sent a packet of this
+    /// size, or given it up.
     Contend(u16),
 }
 

@@ -143,8 +143,8 @@ impl Link {
         NextEvent::None
     }
 
-    /// The transmission of a packet has ended: puts it on the wire, unless it has not `arrived` there, and serves
-    /// the next one. Returns the events of both.
+    /// The transmission of a packet has ended: puts it on the wire, unless it has not `arrived` there, and
+    /// serves the next one. Returns the events of both.
     pub(crate) fn serve(&mut self, now: u64, arrived: bool, reports: &mut Reports) -> (NextEvent, NextEvent) {
         let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
             return (NextEvent::None, NextEvent::None);

@@ -1,8 +1,8 @@
 //! Radio channels that links share (`headway_link::wifi`).
 //!
-//! A link with a packet contends for its channel, which has one pending event: the next time at which it becomes
-//! busy or idle. That event is a `Served` of the first link of the channel. It is armed lazily: one that an earlier
-//! one has replaced is ignored.
+//! A link with a packet contends for its channel, which has one pending event: the next time at which it
+//! becomes busy or idle. That event is a `Served` of the first link of the channel. It is armed lazily: one
+//! that an earlier one has replaced is ignored.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use super::Network;
 use crate::config::ChannelId;
 use crate::schedule::EventKind;
 
-/// A channel, the links that are its stations, and the time of its pending event (ns); `u64::MAX` without one.
+/// A channel, the links that are its stations, and the time of its pending event (ns);
+/// `u64::MAX` without one.
 #[derive(Debug)]
 struct Shared {
     channel: Channel,

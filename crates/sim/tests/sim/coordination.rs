@@ -8,8 +8,8 @@ use headway_scenario::Scenario;
 use headway_sim::Run;
 use headway_units::Bytes;
 
-/// Runs the scenario with so many flows of both edges, of the first and of the second only, who know each other
-/// or not.
+/// Runs the scenario with so many flows of both edges, of the first and of the second only, who
+/// know each other or not.
 fn run([both, first, second]: [usize; 3], are_peers: bool) -> Results {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/edge-peers.toml");
     let text = std::fs::read_to_string(&path).unwrap();

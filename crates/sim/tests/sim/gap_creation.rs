@@ -218,8 +218,8 @@ proptest! {
     }
 }
 
-/// When the segments of a paced flow leave over a line of 1 Gb/s with an RTT of 10 ms, and its goodput; its window
-/// of 100 packets is less than the path holds.
+/// When the segments of a paced flow leave over a line of 1 Gb/s with an RTT of 10 ms, and its goodput; its
+/// window of 100 packets is less than the path holds.
 fn paced_departures(controller: Kind, gaps: Mechanism) -> (Vec<Instant>, u64) {
     let mut network = Network::new(1);
     let forward = network.add_link(&link(mbps(1000.0), Duration::from_ms(5), drop_tail(Some(1_000_000))));

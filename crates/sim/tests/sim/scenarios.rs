@@ -121,7 +121,8 @@ fn the_state_of_tcp_agrees_with_the_flows() {
     }
 }
 
-/// Increase, threshold and window of the trace belong together (ls-aimd 2.6), and its queue is that of the truth.
+/// Increase, threshold and window of the trace belong together (ls-aimd 2.6), and its queue
+/// is that of the truth.
 #[test]
 fn a_trace_has_what_figures_of_ls_aimd_show() {
     let changes = ["duration=300 ms", "warmup=0", "interval=1 ms", "flow.0.count=4", "flow.0.stagger=1 ms"];

@@ -118,8 +118,8 @@ fn bursts_pass_a_tap_like_single_segments() {
     }
 }
 
-/// What a tap beside the sender tells of the capacity after an application has written 60 kB every 100 ms or so
-/// for 20 s over this link, whose load by others is a share of 50 Mb/s.
+/// What a tap beside the sender tells of the capacity after an application has written 60 kB every 100 ms or
+/// so for 20 s over this link, whose load by others is a share of 50 Mb/s.
 fn by_pairs(service: Service, load: f64, seed: u64) -> Result<PairCapacity, PairRefusal> {
     let mut network = Network::new(seed);
     let forward = LinkConfig { service, ..link(mbps(50.0), Duration::from_ms(10), drop_tail(Some(100_000))) };

@@ -95,8 +95,8 @@ fn the_same_seed_gives_the_same_bytes() {
     assert!(one == again && one != other);
 }
 
-/// xcp-rcp 2.11: WXCP divides time on the air where its gain leaves the channel a rest; by turns both would have
-/// the rate of the slow one.
+/// xcp-rcp 2.11: WXCP divides time on the air where its gain leaves the channel a rest; by turns both would
+/// have the rate of the slow one.
 #[test]
 fn wxcp_divides_time_and_other_laws_divide_turns() {
     let rates = |changes: &[&str]| -> [f64; 2] {

@@ -11,8 +11,8 @@ const LS_PARTS: f64 = 1_048_576.0;
 /// Parts of a byte in the windows of LS-AIMD.
 const Q9: f64 = 512.0;
 
-/// Reads the words of `TCP_CC_INFO`: `struct tcp_dctcp_info` of the kernel, or `struct ls_report` of the module
-/// `headway_ls`. `None` for other controllers, and before the controller tells anything.
+/// Reads the words of `TCP_CC_INFO`: `struct tcp_dctcp_info` of the kernel, or `struct ls_report` of the
+/// module `headway_ls`. `None` for other controllers, and before the controller tells anything.
 pub(super) fn inside(controller: Option<&FlowController>, words: &[u32; 5]) -> Option<Inside> {
     if words.iter().all(|word| *word == 0) {
         return None;

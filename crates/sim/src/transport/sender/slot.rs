@@ -51,8 +51,8 @@ impl Sender {
         if self.is_explicit { self.controller.header() } else { None }
     }
 
-    /// Asks the controller, or the pacer, when the next packet is due. Returns that time (ns) and the size of the packet if
-    /// it is due now and the host's line does not know yet.
+    /// Asks the controller, or the pacer, when the next packet is due. Returns that time (ns) and the size of
+    /// the packet if it is due now and the host's line does not know yet.
     pub(crate) fn due(&mut self, now: u64) -> Option<(u64, u16)> {
         if self.slot.as_ref()?.departure.is_some() {
             return None;
