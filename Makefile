@@ -47,7 +47,7 @@ VERIFIER = $$(ls -t $(BUILT)/debug/deps/verifier-* | grep -v '\.d$$' | head -1)
 # The targets of `make fuzz` are no part of the workspace, so `cargo fmt` does not find them.
 UNDECLARED = fuzz/fuzz_targets/*.rs
 
-.PHONY: help demo test test-kernel test-environment test-python test-kernels format lint bench accuracy compare repro hostile fuzz uml kernels browser install deb deb-test container container-test static static-test python wheel clean setup
+.PHONY: help demo test test-kernel test-environment test-python test-kernels test-comparison test-doc format lint bench accuracy compare repro hostile fuzz uml kernels browser install deb deb-test container container-test static static-test python wheel clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -75,19 +75,16 @@ demo:
 
 # The tests are compiled first, and the programs with them: by themselves they would be compiled with other features of their
 # dependencies, and so twice. `clippy-driver` is rustc with lints, so that nothing is compiled once more for those. The
-# kernel is built then. The tests run alone, because some of them run in real time. If the kernel cannot be built, the
-# tests that need it say so and pass.
+# kernel is built then. The tests run alone, because some of them run in real time; what follows does not, and two of it run
+# at a time. If the kernel cannot be built, the tests that need it say so and pass.
 test:
 	$(NEED) rust ip bpf kernel
 	$(MAKE) format
 	$(LINTED) $(CARGO) test --workspace --all-targets --locked --no-run
 	$(MAKE) --jobs=2 test-kernel test-environment
-	$(LINTED) $(CARGO) test --workspace --locked
+	$(LINTED) $(CARGO) test --workspace --tests --locked
 	packaging/openwrt/test.sh target/debug/headway-router
-	$(MAKE) test-python test-kernels
-	@if target/debug/headway-lab uml path >/dev/null; \
-	then $(QUICK_COMPARISON); \
-	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
+	$(MAKE) --jobs=2 --output-sync=target test-kernels test-comparison test-python test-doc
 
 # MAKEFLAGS is cleared so that neither of the two shares the job slots of this make: each uses all processors.
 test-kernel:
@@ -106,6 +103,14 @@ test-python:
 test-kernels:
 	-@$(NEED) kernels
 	bench/kernels.py --programs target/debug --verifier $(VERIFIER) --only edge,programs 6.1 || [ $$? = 3 ]
+
+test-comparison:
+	@if target/debug/headway-lab uml path >/dev/null; \
+	then $(QUICK_COMPARISON); \
+	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
+
+test-doc:
+	$(LINTED) $(CARGO) test --workspace --doc --locked --quiet
 
 format:
 	$(CARGO) fmt --all --check
