@@ -78,7 +78,7 @@ impl Controller for Dctcp {
     delegate!(window: on_undo, on_idle, metrics);
 
     fn inside(&self) -> Option<Inside> {
-        Some(Inside { alpha: self.alpha, fractional: None })
+        Some(Inside { alpha: Some(self.alpha), ..Inside::default() })
     }
 
     fn on_ack(&mut self, ack: &Ack) {

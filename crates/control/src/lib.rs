@@ -364,13 +364,15 @@ impl Metrics {
     }
 }
 
-/// What a controller that follows the fraction of marks knows beside its window, for records of runs.
+/// What a controller knows beside its window, for records of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Inside {
-    /// The estimated fraction of marked segments, 0 to 1.
-    pub alpha: f64,
+    /// The estimated fraction of marked segments, 0 to 1; `None` for controllers that do not follow it.
+    pub alpha: Option<f64>,
     /// The state of LS-AIMD; `None` with other controllers.
     pub fractional: Option<Fractional>,
+    /// The one-way delay of the latest stamped packet less that of the first one (rapid F26).
+    pub one_way: Option<Duration>,
 }
 
 /// A window with a fraction, and how it grows (ls-aimd 2.1, 2.6).

@@ -211,7 +211,7 @@ impl Controller for LsAimd {
             add: bytes(self.ls.add().into()) * scale,
             pace_rtt: Duration::from_ns(self.ls.rtt() as i64),
         };
-        Some(Inside { alpha: self.ls.alpha(), fractional: Some(fractional) })
+        Some(Inside { alpha: Some(self.ls.alpha()), fractional: Some(fractional), ..Inside::default() })
     }
 
     /// Windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12). The arithmetic takes an ACK

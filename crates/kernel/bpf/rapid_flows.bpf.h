@@ -30,6 +30,8 @@ struct rapid_flow {
 	hw_u64 estimate;
 	hw_u64 rtt;
 	hw_u64 queue;
+	/* The one-way delay of the latest stamped packet less that of the first one, in ns. */
+	hw_u64 delay;
 	/* P-streams that were begun, that yielded an estimate, that were complete and yielded none, and of
 	 * these for gaps of the sender. */
 	hw_u32 streams;
@@ -82,6 +84,7 @@ int hw_flows(struct bpf_iter__bpf_sk_storage_map *context)
 	flow.estimate = c->rapid.latest.rate;
 	flow.rtt = c->rapid.rtt;
 	flow.queue = rapid_queue(&c->rapid.delay);
+	flow.delay = c->rapid.delay.latest;
 	flow.streams = c->rapid.stream;
 	flow.estimated = c->rapid.estimated;
 	flow.refused = c->rapid.refused;

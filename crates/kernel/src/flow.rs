@@ -43,6 +43,9 @@ pub struct RapidFlow {
     pub rtt_ns: u64,
     /// The queue that the latest packets found, in ns.
     pub queue_ns: u64,
+    /// The one-way delay of the latest packet whose arrival is known less that of the first one, in ns, by the
+    /// source and with the resolution of `arrivals` (rapid F26).
+    pub one_way_ns: i64,
     /// P-streams that were begun.
     pub streams: u32,
     /// P-streams that yielded an estimate.
@@ -73,6 +76,7 @@ struct Raw {
     estimate: u64,
     rtt: u64,
     queue: u64,
+    delay: u64,
     streams: u32,
     estimated: u32,
     refused: u32,
@@ -112,6 +116,7 @@ impl RapidFlow {
             estimate_bps: raw.estimate,
             rtt_ns: raw.rtt,
             queue_ns: raw.queue,
+            one_way_ns: raw.delay.cast_signed(),
             streams: raw.streams,
             estimated: raw.estimated,
             too_short: raw.refused.saturating_sub(raw.crowded),

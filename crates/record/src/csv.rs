@@ -73,19 +73,19 @@ impl Results {
         table(sender(Instant::ZERO, "", &TcpInterval::default()), rows)
     }
 
-    /// Formats what figures of senders that follow marks show, one line per interval and flow: window,
-    /// threshold, increase and alpha of the sender beside the queue of the narrowest link. `None` if no
-    /// controller tells.
+    /// Formats what controllers know beside their windows, one line per interval and flow: window, threshold,
+    /// increase and alpha of senders that follow marks, and one-way delays of Rapid, beside the queue of the
+    /// narrowest link. `None` if no controller tells.
     pub fn trace_csv(&self) -> Option<String> {
         let series = &self.series;
         let told = |tcp: &TcpInterval| tcp.inside.is_some();
-        let has_alpha = series.tcp.iter().flatten().any(told);
+        let has_any = series.tcp.iter().flatten().any(told);
         let rows = series.ends.iter().enumerate().flat_map(|(index, end)| {
             let link = series.narrowest(index);
             let flows = series.flows.iter().zip(&series.tcp);
             flows.map(move |(name, values)| trace(*end, name, &values[index], link))
         });
-        has_alpha.then(|| table(trace(Instant::ZERO, "", &TcpInterval::default(), None), rows))
+        has_any.then(|| table(trace(Instant::ZERO, "", &TcpInterval::default(), None), rows))
     }
 
     /// Formats the probe streams, one line each, with the available bandwidth during the stream.
@@ -155,13 +155,14 @@ fn trace(end: Instant, flow: &str, tcp: &TcpInterval, link: Option<(&str, &Inter
         ssthresh_bytes: own(|fractional| fractional.ssthresh),
         cwnd_segments: tcp.cwnd,
         add_bytes: own(|fractional| Some(fractional.add)),
-        alpha: tcp.inside.map(|inside| Fixed::<6>(inside.alpha)),
+        alpha: inside.alpha.map(Fixed::<6>),
         sent: tcp.sent,
         marks: tcp.marks,
         // Those that arrive may have left in an earlier interval.
         marked_share: tcp.marks.and_then(|marks| share(marks.min(tcp.sent), tcp.sent)),
         srtt_ns: tcp.srtt.map(Duration::ns),
         srtt_pace_ns: inside.fractional.and_then(|fractional| fractional.pace_rtt).map(Duration::ns),
+        one_way_ns: inside.one_way.map(Duration::ns),
         link: link.map(|(name, _)| Text(name)),
         queue_bytes: link.map(|(_, values)| values.queue.get()),
         utilisation: bytes.and_then(|(sent, capacity)| share(sent.get(), capacity.get())),

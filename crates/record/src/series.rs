@@ -52,17 +52,20 @@ pub struct TcpInterval {
     pub timeouts: Option<u64>,
     /// Segments that arrived CE-marked; `None` in worlds that do not report them.
     pub marks: Option<u64>,
-    /// What a controller that follows the fraction of marks knows beside its window; `None` if unknown.
+    /// What the controller knows beside its window; `None` if it does not tell.
     pub inside: Option<Inside>,
 }
 
-/// The state of a controller that follows the fraction of marks.
+/// What a controller knows beside its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Inside {
-    /// The estimated fraction of marked segments, 0 to 1.
-    pub alpha: f64,
+    /// The estimated fraction of marked segments, 0 to 1; `None` for controllers that do not follow it.
+    pub alpha: Option<f64>,
     /// The state of LS-AIMD; `None` with other controllers.
     pub fractional: Option<Fractional>,
+    /// The one-way delay of the latest packet with a stamp of the receiver less that of the first one, because
+    /// the clocks of both ends differ; `None` before the first, and with controllers that take no stamps.
+    pub one_way: Option<Duration>,
 }
 
 /// A window with a fraction, and how it grows.

@@ -62,5 +62,5 @@ fn inside(inside: Inside) -> headway_record::Inside {
         add: own.add,
         pace_rtt: (own.pace_rtt > Duration::ZERO).then_some(own.pace_rtt),
     });
-    headway_record::Inside { alpha: inside.alpha, fractional }
+    headway_record::Inside { alpha: inside.alpha, fractional, one_way: inside.one_way }
 }

@@ -152,6 +152,11 @@ impl Flight {
         (0..self.len() as u32).map(|offset| &self.ring[self.slot(self.state.first.wrapping_add(offset))])
     }
 
+    /// Returns whether the receiver has stamped a segment; otherwise the arrival of ACKs has to do.
+    pub fn has_stamps(&self) -> bool {
+        self.state.has_stamps != 0
+    }
+
     /// Returns how many packets a full ring forgot; wraps.
     pub fn forgotten(&self) -> u32 {
         self.state.forgotten

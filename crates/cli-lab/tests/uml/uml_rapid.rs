@@ -2,6 +2,8 @@
 //!
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::process::Command;
 
 use crate::support::PROGRAM;
@@ -157,6 +159,84 @@ fn three_packets_arrive_within_two_round_trips() {
     let rows = std::fs::read_to_string(attempt.path("out/flows.csv")).unwrap();
     let finished: u64 = rows.lines().nth(1).unwrap().split(',').nth(3).unwrap().parse().unwrap();
     assert!(finished <= 2 * 10_000_000 + 1_000_000, "{finished}");
+}
+
+/// Two hops, so that captures show segments as they leave the sender and as they reach the receiver.
+const HOPS: &str = r#"
+duration = "1 s"
+interval = "5 ms"
+nodes = ["a", "b", "c"]
+[[link]]
+from = "a"
+to = "b"
+[[link]]
+from = "b"
+to = "c"
+rate = "100 Mb/s"
+delay = "5 ms"
+buffer = "1 MB"
+[[flow]]
+from = "a"
+to = "c"
+controller = "rapid"
+offload = false
+receive-buffer = "20 MB"
+[[traffic]]
+from = "b"
+to = "c"
+model = "poisson"
+rate = "40 Mb/s"
+"#;
+
+/// The TCP packets in a capture: when they passed (ns), the number after their last byte, and what they
+/// acknowledge.
+fn passed(file: &Path) -> Vec<(i64, u32, u32)> {
+    let bytes = std::fs::read(file).unwrap();
+    let little = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let big = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let mut found = Vec::new();
+    let mut at = 24;
+    while at < bytes.len() {
+        let (time, ip) = (i64::from(little(at)) * 1_000_000_000 + i64::from(little(at + 4)), at + 16 + 14);
+        if bytes[ip + 9] == 6 {
+            let payload = (big(ip) & 0xffff) - 20 - 4 * u32::from(bytes[ip + 32] >> 4);
+            found.push((time, big(ip + 24).wrapping_add(payload), big(ip + 28)));
+        }
+        at += 16 + little(at + 8) as usize;
+    }
+    found
+}
+
+/// rapid F26.
+#[test]
+fn differences_of_one_way_delays_are_those_of_the_path_within_two_microseconds() {
+    if !has_kernel() {
+        return;
+    }
+    let attempt = Try::new(HOPS);
+    attempt.summary(&["--pcap"]);
+    let [near, far, acks] =
+        ["a-b", "b-c", "b-a"].map(|name| passed(&attempt.path(&format!("out/{name}.pcap"))));
+    // Connections open before time zero: a SYN, an ACK, and then the first segment.
+    let zero = near[2].0 - near[2].0 % 1_000_000;
+    let arrivals: HashMap<u32, i64> = far.iter().map(|(at, end, _)| (*end, *at)).collect();
+    let delays: HashMap<u32, i64> =
+        near.iter().filter_map(|(at, end, _)| Some((*end, arrivals.get(end)? - at))).collect();
+    let text = std::fs::read_to_string(attempt.path("out/trace.csv")).unwrap();
+    let column = text.lines().next().unwrap().split(',').position(|name| name == "one_way_ns").unwrap();
+    let mut rows = Vec::new();
+    for row in text.lines().skip(1) {
+        let row: Vec<&str> = row.split(',').collect();
+        let end: i64 = row[0].parse().unwrap();
+        let latest = acks.iter().take_while(|(at, ..)| *at - zero <= end).last().unwrap();
+        let Ok(told) = row[column].parse::<i64>() else { continue };
+        rows.push((delays[&latest.2], told - delays[&latest.2]));
+    }
+    let range = |values: Vec<i64>| values.iter().max().unwrap() - values.iter().min().unwrap();
+    let (delays, errors): (Vec<i64>, Vec<i64>) = rows.into_iter().unzip();
+    assert!(errors.len() > 150, "{}", errors.len());
+    assert!(range(delays) > 1_000_000);
+    assert!(range(errors.clone()) <= 2_000, "{errors:?}");
 }
 
 /// The module with checks of memory and locks, while packets are lost.

@@ -13,7 +13,7 @@ use headway_arithmetic::rapid::{self, Departures, Flight};
 
 use self::learned::Learned;
 pub use self::parameters::RapidParameters;
-use super::{Ack, Congestion, Controller, Departure, Metrics, Needs, RecoveryState, Start};
+use super::{Ack, Congestion, Controller, Departure, Inside, Metrics, Needs, RecoveryState, Start};
 use headway_units::{Duration, Instant, Rate};
 
 /// The window in bandwidth-delay products of the host's line, so that it never limits (rapid 2.5).
@@ -132,6 +132,11 @@ impl Controller for Rapid {
     fn metrics(&self) -> Metrics {
         let pacing_rate = Some(Rate::from_bps(self.rapid.rate()));
         Metrics { pacing_rate, ..Metrics::new(self.window, f64::INFINITY) }
+    }
+
+    fn inside(&self) -> Option<Inside> {
+        let one_way = self.rapid.one_way().filter(|_| self.flight.has_stamps())?;
+        Some(Inside { one_way: Some(Duration::from_ns(one_way)), ..Inside::default() })
     }
 
     fn needs(&self) -> Needs {

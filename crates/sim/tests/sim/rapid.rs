@@ -1,11 +1,16 @@
 //! TCP Rapid in the simulator: the criteria of its specification (rapid 5).
 
+use std::collections::HashMap;
 use std::path::Path;
 
+use crate::support::*;
+use headway_control::Kind;
 use headway_record::{Results, TcpInterval};
 use headway_scenario::Scenario;
-use headway_sim::Run;
-use headway_units::Bytes;
+use headway_sim::config::Burst;
+use headway_sim::{Network, Run, TapEvent, TapPlace, TapRecord, TcpConfig};
+use headway_traffic::Traffic;
+use headway_units::{Bytes, Duration, Instant};
 
 /// The memory that a run may use.
 const LIMIT: Bytes = Bytes::new(1 << 30);
@@ -209,4 +214,61 @@ fn the_same_seed_gives_the_same_bytes() {
         [results.flows_csv(), results.links_csv()].join("\n")
     };
     assert_eq!(run(), run());
+}
+
+/// Beside traffic, with stamps in whole microseconds (rapid F26).
+#[test]
+fn differences_of_one_way_delays_are_those_of_the_path_within_two_microseconds() {
+    let mut network = Network::new(1);
+    let forward = network.add_link(&link(mbps(100.0), Duration::from_ms(10), drop_tail(Some(1_000_000))));
+    let reverse = network.add_link(&wire(Duration::from_ms(10)));
+    network.add_source(&source(forward, Traffic::Poisson { rate: mbps(40.0), size: Bytes::new(1500) }));
+    let mut config = TcpConfig::new(Kind::Rapid(Default::default()), vec![forward], vec![reverse]);
+    config.burst = Burst::Single;
+    let places = [TapPlace::Sender, TapPlace::Receiver];
+    config.taps = places.map(|place| (network.add_tap(), place)).to_vec();
+    let flow = network.add_tcp(&config);
+    let rows: Vec<(Instant, Duration)> = (1..3_000)
+        .filter_map(|ms| {
+            let end = at(f64::from(ms) / 1e3);
+            network.run_until(end);
+            Some((end, network.flow(flow).inside?.one_way?))
+        })
+        .collect();
+    let [near, far] = [0, 1].map(|place| records_of(&mut network, &config, place));
+    let arrivals: HashMap<u64, Instant> = far.iter().filter_map(sent).collect();
+    let mut errors = Vec::new();
+    let mut delays = Vec::new();
+    let mut departures = HashMap::new();
+    let mut near = near.iter().peekable();
+    let mut latest = None;
+    for (end, told) in rows {
+        while let Some(record) = near.next_if(|record| record.at <= end) {
+            departures.extend(sent(record));
+            if let TapEvent::Ack { number, .. } = record.event {
+                latest = Some(number - 1);
+            }
+        }
+        let segment = latest.unwrap();
+        let delay = arrivals[&segment] - departures[&segment];
+        delays.push(delay);
+        errors.push(told - delay);
+    }
+    let range = |values: &[Duration]| *values.iter().max().unwrap() - *values.iter().min().unwrap();
+    assert!(errors.len() > 2_900 && range(&errors) <= Duration::from_us(2), "{:?}", range(&errors));
+    assert!(range(&delays) > Duration::from_ms(1), "{:?}", range(&delays));
+}
+
+/// The segment that passed a tap, and when.
+fn sent(record: &TapRecord) -> Option<(u64, Instant)> {
+    match record.event {
+        TapEvent::Segment { sequence, .. } => Some((sequence, record.at)),
+        _ => None,
+    }
+}
+
+fn records_of(network: &mut Network, config: &TcpConfig, place: usize) -> Vec<TapRecord> {
+    let mut records = Vec::new();
+    network.take_tap_records(config.taps[place].0, &mut records);
+    records
 }

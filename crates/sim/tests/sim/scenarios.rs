@@ -138,7 +138,7 @@ fn a_trace_has_what_figures_of_ls_aimd_show() {
     let mut below = 0;
     for (index, row) in rows.iter().enumerate() {
         let truth = &results.series.links[2][index / 4];
-        assert_eq!((row[12], row[13]), ("switch->receiver", &*truth.queue.get().to_string()));
+        assert_eq!((row[13], row[14]), ("switch->receiver", &*truth.queue.get().to_string()));
         let (window, alpha) = (number(row, 2).unwrap(), number(row, 6).unwrap());
         assert!((2.0..1e6).contains(&window) && (0.0..=1.0).contains(&alpha), "{row:?}");
         let Some(ssthresh) = number(row, 3) else { continue };

@@ -16,6 +16,7 @@
  * A connection reads the module parameters when it is given the controller, and
  * keeps these values.
  */
+#include <linux/inet_diag.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -376,6 +377,30 @@ static u32 rapid_undo_cwnd(struct sock *sk)
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
+/* For TCP_CC_INFO: the delay of the latest stamped packet less that of the first one, in ns (rapid F26) */
+struct rapid_report {
+	u32 stamped;
+	u32 delay_low;
+	u32 delay_high;
+};
+
+/* For getsockopt() only: ss would take these words for those of another controller. */
+static size_t rapid_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct rapid_connection *c = rapid_of(sk);
+	struct rapid_report *report = (struct rapid_report *)info;
+
+	BUILD_BUG_ON(sizeof(*report) > sizeof(*info));
+	if (ext != ~0U || !c || !c->rapid.delay.stamped || !c->flight.has_stamps)
+		return 0;
+	*report = (struct rapid_report){
+		.stamped = 1,
+		.delay_low = lower_32_bits(c->rapid.delay.latest),
+		.delay_high = upper_32_bits(c->rapid.delay.latest),
+	};
+	return sizeof(*report);
+}
+
 static struct tcp_congestion_ops rapid_ops __read_mostly = {
 	.name = "headway_rapid",
 	.owner = THIS_MODULE,
@@ -387,6 +412,7 @@ static struct tcp_congestion_ops rapid_ops __read_mostly = {
 	.ssthresh = rapid_ssthresh,
 	.undo_cwnd = rapid_undo_cwnd,
 	.min_tso_segs = rapid_min_tso_segs,
+	.get_info = rapid_get_info,
 };
 
 static int __init rapid_register(void)
