@@ -9,7 +9,11 @@ use crate::{Excursion, PathChirp, Trend, prc_mt};
 use headway_learned::{Model, Outside};
 use headway_units::{Bytes, Duration, Rate};
 
-/// Settings of all estimators; the default is for 10 Gb/s and packets of 9038 B.
+/// Relative excess of receive over send gaps that counts. A published margin of 100 ns is less than what a
+/// packet waits for its interrupt, spread over an event, so estimates are low (rapid 2.11 and F36).
+const RELATIVE_MARGIN: f64 = 0.02;
+
+/// Settings of all estimators; the default is the published one, for 10 Gb/s and packets of 9038 B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Denoising by BASS.
@@ -52,13 +56,16 @@ impl Settings {
         }
     }
 
-    /// Returns the default scaled to the time of a `packet` on a link of `capacity`.
+    /// Returns the default scaled to the time of a `packet` on a link of `capacity`, and with a margin of 2 %
+    /// of the gap where that is more.
     ///
     /// The thresholds are never scaled down (rapid 2.10): faster links do not have more frequent interrupts
     /// for BASS to undo.
     pub fn for_link(packet: Bytes, capacity: Rate) -> Settings {
         let kappa = (capacity.time_for(packet).ns() as f64 / USUAL_PACKET_NS).max(1.0);
-        Settings { capacity: Some(capacity), ..Settings::scaled(kappa) }
+        let usual = Settings::scaled(kappa);
+        let excursion = usual.excursion.with_relative_margin(RELATIVE_MARGIN);
+        Settings { capacity: Some(capacity), excursion, ..usual }
     }
 }
 

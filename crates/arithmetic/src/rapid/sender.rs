@@ -205,8 +205,8 @@ impl Rapid {
         (self.state.estimated > 0).then_some(self.state.latest)
     }
 
-    /// Returns the one-way delay of the latest stamped packet less that of the first one, in ns; `None` before the
-    /// first (rapid F26).
+    /// Returns the one-way delay of the latest stamped packet less that of the first one, in ns; `None` before
+    /// that (rapid F26).
     pub fn one_way(&self) -> Option<i64> {
         (self.state.delay.stamped > 0).then_some(self.state.delay.latest.cast_signed())
     }

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use headway_estimate::measure::settings;
 use headway_estimate::stream::parse_table;
-use headway_estimate::{Gaps, StreamRecord};
+use headway_estimate::{Gaps, Settings, StreamRecord};
 use headway_units::{Duration, Rate};
 
 /// A file of streams, loaded into memory.
@@ -57,7 +56,7 @@ fn denoise(stream: &StreamRecord, capacity: Rate) -> Option<Denoised> {
     let mut raw = Gaps::default();
     stream.gaps(&mut raw).ok()?;
     let mut denoised = raw.clone();
-    let passes =
-        settings(stream.packet, capacity).denoise.apply(&mut denoised, &mut Vec::<Duration>::new()).ok()?;
+    let settings = Settings::for_link(stream.packet, capacity);
+    let passes = settings.denoise.apply(&mut denoised, &mut Vec::<Duration>::new()).ok()?;
     Some(Denoised { raw, denoised, first_kept: passes.first })
 }

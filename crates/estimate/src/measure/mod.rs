@@ -83,7 +83,7 @@ pub use answer::{Answer, Claim, Failure, Interval, SLOWEST};
 pub use change::Change;
 pub use method::{Method, UnknownMethod};
 pub use path_kind::PathKind;
-pub use probe::{settings, wait_for_late};
+pub use probe::wait_for_late;
 pub use series::Series;
 pub use stalls::Stalls;
 

@@ -10,10 +10,6 @@ use headway_units::{Bytes, Duration, Rate};
 /// interrupts: a FIFO link cannot deliver faster than its capacity, but an interrupt can.
 const COALESCING_SHARE: f64 = 0.15;
 
-/// Relative excess of receive over send gaps that counts, so that timestamp noise of slow streams does not
-/// (rapid 2.11, closed loop).
-const RELATIVE_MARGIN: f64 = 0.02;
-
 /// The assumed size of cross packets on the wire.
 pub(super) const FULL_PACKET: Bytes = Bytes::new(1_538);
 
@@ -80,7 +76,7 @@ impl Probe {
         window: usize,
     ) -> Result<StreamEstimate, Refusal> {
         record.gaps(&mut self.gaps)?;
-        let settings = settings(record.packet, fastest_rate(record));
+        let settings = Settings::for_link(record.packet, fastest_rate(record));
         let denoise = settings.denoise.with_window(window);
         if denoise.apply(&mut self.gaps, &mut self.scratch).is_err() {
             record.gaps(&mut self.gaps)?;
@@ -97,7 +93,7 @@ impl Probe {
     pub(super) fn sums(&mut self, record: &StreamRecord, packet_time: Duration) -> Result<Sums, Refusal> {
         if self.coalesced(record, packet_time)? {
             let capacity = Rate::of(record.packet, packet_time).unwrap_or_default();
-            settings(record.packet, capacity).denoise.first_pass(&mut self.gaps)?;
+            Settings::for_link(record.packet, capacity).denoise.first_pass(&mut self.gaps)?;
         }
         Ok(Sums {
             samples: self.gaps.len() as u64,
@@ -141,13 +137,6 @@ impl Probe {
 fn fastest_rate(record: &StreamRecord) -> Rate {
     let gap = record.intended.iter().copied().min().unwrap_or_default();
     Rate::of(record.packet, gap).unwrap_or_default()
-}
-
-/// Returns the estimator settings of a measurement, scaled to the narrow link, with a margin for closed-loop
-/// use (rapid 2.10, 2.11).
-pub fn settings(packet: Bytes, capacity: Rate) -> Settings {
-    let scaled = Settings::for_link(packet, capacity);
-    Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
 }
 
 /// Returns how long it took to send a stream.

@@ -66,7 +66,7 @@ impl Search {
         Search {
             method,
             gaps: stream_gaps(method),
-            settings: probe::settings(packet, capacity),
+            settings: Settings::for_link(packet, capacity),
             packet,
             search,
             resolution,

@@ -88,7 +88,7 @@ impl Track {
         Track {
             method,
             shape: SHAPE,
-            settings: probe::settings(packet, capacity),
+            settings: Settings::for_link(packet, capacity),
             packet,
             capacity,
             average: start.min(capacity),

@@ -1,6 +1,6 @@
 //! Error of estimates from multi-rate streams (rapid B7 to B13, R1; bass P6 to P10).
 
-use headway_estimate::denoise::{Denoise, SpikeThresholds, bass_pass};
+use headway_estimate::denoise::{Denoise, SpikeThresholds, bass_pass, centred_mean};
 use headway_estimate::stream::{Arrival, DelayedAcks};
 use headway_estimate::{Excursion, Gaps, Refusal, Schedule, StreamRecord, prc_mt};
 use headway_figures::{BoxMark, Figure};
@@ -74,6 +74,12 @@ struct Variant {
     /// Smallest excess of a receive gap that counts as congestion.
     #[serde(default = "usual_margin")]
     margin: Duration,
+    /// The same as a share of the send gap, where that is more.
+    #[serde(default)]
+    relative_margin: f64,
+    /// Where the receive gaps are from.
+    #[serde(default)]
+    input: Input,
     /// Packets per timestamp; 2 with delayed ACKs.
     #[serde(default = "one")]
     packets_per_stamp: usize,
@@ -91,12 +97,27 @@ fn one() -> usize {
     1
 }
 
+/// Where the receive gaps of a variant are from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Input {
+    /// The stamps of the receiver.
+    #[default]
+    Stamps,
+    /// Right behind the bottleneck, before the receiver's card.
+    Bottleneck,
+    /// A fluid that leaves free throughout what was free during the stream.
+    Fluid,
+}
+
 /// The denoising applied to gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Denoising {
     /// No denoising.
     None,
+    /// Only the final mean.
+    Window,
     /// One pass of BASS, and removal of truncated events (rapid 2.9).
     SinglePass,
     /// One pass of BASS as printed, including the events truncated by the ends of the stream.
@@ -233,7 +254,7 @@ fn send_streams(
             let available = available(streams);
             stats.available.push(available.mbps() / 1e3);
             if streams.iter().all(|stream| stream.complete) && covered(&streams[0], available) {
-                score(group, streams, available, &mut memory, &mut stats);
+                score(group, streams, (path.capacity, available), &mut memory, &mut stats);
             }
         }
     }
@@ -261,7 +282,7 @@ fn trains(group: &Group<'_>, part: usize, study: &Errors, job: &Job<'_>, seed: u
 fn score(
     group: &Group<'_>,
     streams: &[Observed],
-    available: Rate,
+    (capacity, available): (Rate, Rate),
     memory: &mut Memory,
     stats: &mut Statistics,
 ) {
@@ -270,7 +291,7 @@ fn score(
     stats.null.add(null, null);
     for (variant, scores) in group.variants.iter().zip(&mut stats.variants) {
         for averaged in streams.chunks(variant.gamma) {
-            let estimates = averaged.iter().flat_map(|stream| estimate(variant, &stream.record, memory));
+            let estimates = averaged.iter().flat_map(|stream| estimate(variant, stream, capacity, memory));
             let estimates: Vec<f64> = estimates.map(Rate::bps_f64).collect();
             if estimates.is_empty() {
                 scores.refuse();
@@ -307,16 +328,29 @@ struct Memory {
     means: Vec<Duration>,
 }
 
-fn estimate(variant: &Variant, record: &StreamRecord, memory: &mut Memory) -> Result<Rate, Refusal> {
+fn estimate(
+    variant: &Variant,
+    stream: &Observed,
+    capacity: Rate,
+    memory: &mut Memory,
+) -> Result<Rate, Refusal> {
     let Memory { gaps, means } = memory;
+    let record = if variant.input == Input::Bottleneck { &stream.exits } else { &stream.record };
     if variant.packets_per_stamp > 1 {
         delayed_gaps(record, variant.packets_per_stamp, gaps)?;
     } else {
         record.gaps(gaps)?;
     }
+    if variant.input == Input::Fluid {
+        flow(gaps, capacity, stream.available, record.packet);
+    }
     let denoise = Denoise::default().with_window(variant.window);
     match variant.denoise {
         Denoising::None => {}
+        Denoising::Window => {
+            centred_mean(&mut gaps.send, variant.window, means);
+            centred_mean(&mut gaps.receive, variant.window, means);
+        }
         Denoising::SinglePass => {
             denoise.first_pass(gaps)?;
         }
@@ -331,13 +365,23 @@ fn estimate(variant: &Variant, record: &StreamRecord, memory: &mut Memory) -> Re
     let estimate = match variant.estimator {
         Estimator::Excursion => {
             let excursion = Excursion { margin: variant.margin, ..Excursion::default() };
-            excursion.estimate(record.packet, gaps)
+            excursion.with_relative_margin(variant.relative_margin).estimate(record.packet, gaps)
         }
         Estimator::LastExcursion => return last_excursion(record.packet, gaps, variant.margin),
         Estimator::Dp1 => pick(prc_mt::Pick::BeforeFirstAbove),
         Estimator::Dp2 => pick(prc_mt::Pick::LastNotAbove),
     }?;
     Ok(estimate.rate)
+}
+
+/// Replaces receive gaps by those behind a link of `capacity`, of which a fluid leaves `available`, with an
+/// empty queue before it.
+fn flow(gaps: &mut Gaps, capacity: Rate, available: Rate, packet: Bytes) {
+    let own = capacity.time_for(packet);
+    let others = 1.0 - available.bps_f64() / capacity.bps_f64();
+    for (send, receive) in gaps.send.iter().zip(&mut gaps.receive) {
+        *receive = (own + send.scale(others)).max(*send);
+    }
 }
 
 /// Returns the rate before the excursion at the end of the stream; without one, the highest rate.
