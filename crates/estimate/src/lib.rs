@@ -74,7 +74,8 @@ pub use trend::Trend;
 use headway_units::Rate;
 
 /// The relation between a stream's estimate and the rates that the stream probed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Bound {
     /// No rate showed congestion: at least this much is available, possibly more.
     AtLeast,
@@ -102,7 +103,8 @@ impl StreamEstimate {
 }
 
 /// The verdict of one single-rate stream about its rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Decision {
     /// The rate is above the available bandwidth.
     Above,

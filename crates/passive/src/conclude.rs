@@ -44,7 +44,7 @@ pub enum Unknown {
 
 impl Unknown {
     /// Returns the reason as a name for results, such as `unpressed`.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Unknown::Loopback => "loopback",
             Unknown::Unpressed => "unpressed",

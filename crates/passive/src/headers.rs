@@ -27,7 +27,8 @@ const AUTHENTICATION: u8 = 51;
 const FIXED_TCP: usize = 20;
 
 /// Why a packet is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Skipped {
     /// Its link layer is not supported.
     ForeignLink,
@@ -67,19 +68,8 @@ impl Skipped {
     ];
 
     /// Returns the reason as a name for results, such as `not-tcp`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Skipped::ForeignLink => "foreign-link",
-            Skipped::NotIp => "not-ip",
-            Skipped::NotTcp => "not-tcp",
-            Skipped::Fragment => "fragment",
-            Skipped::Snapped => "snapped",
-            Skipped::Malformed => "malformed",
-            Skipped::Copy => "copy",
-            Skipped::WrongStamp => "wrong-stamp",
-            Skipped::OddRecord => "odd-record",
-            Skipped::Filtered => "filtered",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -26,7 +26,8 @@ pub enum Grouping {
 }
 
 /// The direction of the data relative to the tap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Direction {
     /// Towards the peer.
     #[default]
@@ -37,11 +38,8 @@ pub enum Direction {
 
 impl Direction {
     /// Returns the direction as a name for results: `to` or `from`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::To => "to",
-            Direction::From => "from",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -9,7 +9,8 @@ use crate::command_line::{CommandLine, Commands};
 use crate::{out, print_error, print_line, time};
 
 /// The reason why the program ended, as its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Code {
     /// Any error that the other codes do not cover.
     Other = 1,
@@ -48,15 +49,7 @@ impl Code {
 
     /// Returns the name used in error objects of `--json`.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Code::Other => "other",
-            Code::Arguments => "arguments",
-            Code::Unreachable => "unreachable",
-            Code::Refused => "refused",
-            Code::Blocked => "blocked",
-            Code::Untrustworthy => "untrustworthy",
-            Code::Interrupted => "interrupted",
-        }
+        self.into()
     }
 }
 

@@ -222,11 +222,11 @@ impl Tally {
                     dict.set_item("low_bps", self.low.into_pyarray(py))?;
                     dict.set_item("high_bps", self.high.into_pyarray(py))?;
                 }
-                let names = [Within::AtLeast, Within::Within, Within::AtMost].map(bound_name);
+                let names = [Within::AtLeast, Within::Within, Within::AtMost].map(<&str>::from);
                 dict.set_item("bound", (self.bound.into_pyarray(py), names))?;
             }
             Estimator::SingleRate(_) => {
-                let names = [Decision::Above, Decision::NotAbove, Decision::Ambiguous].map(verdict_name);
+                let names = [Decision::Above, Decision::NotAbove, Decision::Ambiguous].map(<&str>::from);
                 dict.set_item("verdict", (self.verdict.into_pyarray(py), names))?;
             }
         }
@@ -235,21 +235,5 @@ impl Tally {
             (self.refused.into_pyarray(py), Refusal::ALL.map(|reason| reason.to_string())),
         )?;
         Ok(dict)
-    }
-}
-
-fn bound_name(bound: Within) -> &'static str {
-    match bound {
-        Within::AtLeast => "at_least",
-        Within::Within => "within",
-        Within::AtMost => "at_most",
-    }
-}
-
-fn verdict_name(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Above => "above",
-        Decision::NotAbove => "not_above",
-        Decision::Ambiguous => "ambiguous",
     }
 }

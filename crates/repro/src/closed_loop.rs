@@ -27,7 +27,10 @@ pub(crate) const fn segments_per_ack(is_explicit: bool) -> u32 {
 }
 
 /// The traffic that shares the bottleneck with the test flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Cross {
     /// None.
@@ -44,14 +47,8 @@ pub(crate) enum Cross {
 
 impl Cross {
     /// Returns the name in experiment files and in the names of measures.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Cross::Idle => "idle",
-            Cross::Cbr => "cbr",
-            Cross::Sct => "sct",
-            Cross::Bct => "bct",
-            Cross::Web => "web",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the traffic model of a scenario; `None` for none and for web traffic, which

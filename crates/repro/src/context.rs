@@ -11,7 +11,8 @@ use rand::RngExt as _;
 use crate::experiment::Count;
 
 /// The size of a reproduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Size {
     /// Enough samples to judge every claim.
     Quick,
@@ -21,11 +22,8 @@ pub enum Size {
 
 impl Size {
     /// Returns the name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Size::Quick => "quick",
-            Size::Full => "full",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the count for this size.

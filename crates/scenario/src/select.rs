@@ -66,7 +66,8 @@ pub struct SelectPath {
 }
 
 /// Another way to choose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum SelectRival {
     /// The lowest round-trip time.
@@ -83,14 +84,8 @@ pub enum SelectRival {
 
 impl SelectRival {
     /// Returns the name in files and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SelectRival::LowestPing => "lowest-ping",
-            SelectRival::Get => "get",
-            SelectRival::Iperf => "iperf",
-            SelectRival::LargestCapacity => "largest-capacity",
-            SelectRival::Oracle => "oracle",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

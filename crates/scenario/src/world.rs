@@ -1,7 +1,6 @@
 //! The worlds in which a scenario can run, and what each of them has: the one table from which refusals come,
 //! and the last column of `docs/scenario-keys.md`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use headway_edge::Policy;
@@ -11,7 +10,8 @@ use headway_units::{Bytes, ConfigError, Duration};
 use crate::model::{EcnMode, FlowSpec, LinkSpec, Scenario, Wire};
 
 /// A world in which a scenario can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum World {
     /// The simulator.
     Sim,
@@ -26,12 +26,8 @@ impl World {
     pub const ALL: [World; 3] = [World::Sim, World::Uml, World::Lab];
 
     /// Returns the name on the command line and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            World::Sim => "sim",
-            World::Uml => "uml",
-            World::Lab => "lab",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     const fn place(self) -> &'static str {
@@ -48,12 +44,6 @@ impl World {
             None => Ok(()),
             Some(key) => Err(ConfigError::new(&format!("{of}{key}"), &row.refusal(self))),
         })
-    }
-}
-
-impl fmt::Display for World {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

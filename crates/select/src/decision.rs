@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::presence::Trouble;
 
 /// Why a path is chosen, or stays chosen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Why {
     /// It is the first, and nothing is known yet.
     First,
@@ -79,23 +80,8 @@ pub enum Why {
 
 impl Why {
     /// Returns a name for programs, in kebab-case.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Why::First => "first",
-            Why::Better { .. } => "better",
-            Why::Sooner { .. } => "sooner",
-            Why::Nearer { .. } => "nearer",
-            Why::Left(_) => "left",
-            Why::Preferred => "preferred",
-            Why::Full => "full",
-            Why::Quota => "quota",
-            Why::TooFar(_) => "too-far",
-            Why::NoBetter { .. } => "no-better",
-            Why::Holds { .. } => "holds",
-            Why::Alone => "alone",
-            Why::NoneUsable(_) => "none-usable",
-            Why::Vain { .. } => "vain",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 }
 

@@ -20,7 +20,8 @@ const AWAY_AFTER: u32 = 2;
 const NEVER_ANSWERED: i64 = 3;
 
 /// What is wrong with a path, or with a question about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
     /// The path is down: its interface is gone, or has no carrier, or no route.
@@ -51,15 +52,8 @@ impl Trouble {
     }
 
     /// Returns the name for programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Trouble::Down => "down",
-            Trouble::Away => "away",
-            Trouble::Refused => "refused",
-            Trouble::Busy => "busy",
-            Trouble::ClockStep => "clock-step",
-            Trouble::Unclear => "unclear",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Whether nobody answers.

@@ -1,13 +1,15 @@
 //! What a user says about a choice.
 
-use std::fmt;
 use std::str::FromStr;
 
 use headway_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
 /// By what a path is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// By the time that transfers take: from what is free, the round-trip time, and losses.
@@ -27,37 +29,15 @@ impl Strategy {
         [Strategy::TransferTime, Strategy::Available, Strategy::AvailableWithLatencyFloor, Strategy::Latency];
 
     /// Returns the name in files and on command lines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Strategy::TransferTime => "transfer-time",
-            Strategy::Available => "available",
-            Strategy::AvailableWithLatencyFloor => "available-with-latency-floor",
-            Strategy::Latency => "latency",
-        }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
 /// The error of a text that names no strategy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not `transfer-time`, `available`, `available-with-latency-floor` or `latency`")]
 pub struct UnknownStrategy(String);
-
-impl fmt::Display for UnknownStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not `transfer-time`, `available`, `available-with-latency-floor` or `latency`",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for UnknownStrategy {}
 
 impl FromStr for Strategy {
     type Err = UnknownStrategy;

@@ -92,7 +92,8 @@ pub struct Emission {
 }
 
 /// A description of traffic. Rates count all bytes on the wire.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(tag = "model", rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum Traffic {
     /// Equal packets at equal intervals with a random phase; the rate is exact in the long run.
@@ -266,21 +267,7 @@ impl Traffic {
 
     /// The model's name in scenario files.
     pub fn model(&self) -> &'static str {
-        match self {
-            Traffic::Cbr { .. } => "cbr",
-            Traffic::Poisson { .. } => "poisson",
-            Traffic::Batches { .. } => "batches",
-            Traffic::ParetoOnOff { .. } => "pareto-on-off",
-            Traffic::Pareto { .. } => "pareto",
-            Traffic::Web { .. } => "web",
-            Traffic::Bct { .. } => "bct",
-            Traffic::Sct { .. } => "sct",
-            Traffic::CbrProfile { .. } => "cbr-profile",
-            Traffic::Unc1 { .. } => "unc1",
-            Traffic::Unc2 { .. } => "unc2",
-            Traffic::Unc3 { .. } => "unc3",
-            Traffic::Pcap { .. } => "pcap",
-        }
+        self.into()
     }
 
     /// Creates source `id` of a run with this seed; the scenario must have checked the parameters.

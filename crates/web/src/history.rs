@@ -25,7 +25,8 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// How far back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Span {
     Day,
     Month,
@@ -42,11 +43,7 @@ impl Span {
     }
 
     fn name(self) -> &'static str {
-        match self {
-            Span::Day => "day",
-            Span::Month => "month",
-            Span::Year => "year",
-        }
+        self.into()
     }
 
     /// Returns its length and that of the bins that are one point each, in ms: 1440 to 1460 bins,

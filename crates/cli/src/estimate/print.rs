@@ -1,8 +1,8 @@
 //! The answers of estimators as tables and as JSON.
 
+use headway_estimate::Bound;
 use headway_estimate::offline::{Answer, Answers, QUANTILES, null_verdicts};
 use headway_estimate::stream::TableStream;
-use headway_estimate::{Bound, Decision};
 use headway_units::Rate;
 use headway_units::statistics::closest;
 use serde_json::{Map, Value, json};
@@ -119,16 +119,8 @@ fn answer_text(answer: Answer) -> String {
                 None => estimate.rate.to_string(),
             },
         },
-        Answer::Verdict(decision) => verdict_name(decision).replace('_', " "),
+        Answer::Verdict(decision) => <&str>::from(decision).replace('_', " "),
         Answer::Refused(reason) => reason.to_string(),
-    }
-}
-
-fn verdict_name(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Above => "above",
-        Decision::NotAbove => "not_above",
-        Decision::Ambiguous => "ambiguous",
     }
 }
 
@@ -205,7 +197,7 @@ fn answer_value(answer: Answer) -> Value {
             }
             value
         }
-        Answer::Verdict(decision) => json!({ "verdict": verdict_name(decision) }),
+        Answer::Verdict(decision) => json!({ "verdict": <&str>::from(decision) }),
         Answer::Refused(reason) => json!({ "refused": reason.to_string() }),
     }
 }

@@ -6,7 +6,8 @@ use serde::{Serialize, Serializer};
 /// What limits the rate of a flow, as far as its monitor knows.
 ///
 /// Passive estimates tell it of TCP; a crate below them cannot name their type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitedBy {
     /// The sender has less to send than the path would take.
@@ -22,13 +23,8 @@ pub enum LimitedBy {
 
 impl LimitedBy {
     /// Returns its name in results, such as `receive-window`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LimitedBy::Application => "application",
-            LimitedBy::ReceiveWindow => "receive-window",
-            LimitedBy::Path => "path",
-            LimitedBy::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

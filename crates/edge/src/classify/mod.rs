@@ -19,7 +19,8 @@ pub use thresholds::Thresholds;
 pub use window::{TURN, Window};
 
 /// What a flow is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
     /// It moves much data and takes what it gets.
@@ -43,19 +44,8 @@ impl Behaviour {
     }
 
     /// Returns its name in results, such as `bulk`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Behaviour::Bulk => "bulk",
-            Behaviour::Interactive => "interactive",
-            Behaviour::Cbr => "cbr",
-            Behaviour::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for Behaviour {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,9 +1,8 @@
 //! The kind of path that the streams of a measurement reveal.
 
-use std::fmt;
-
 /// The kind of a path, which affects the interpretation of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PathKind {
     /// The queue grows at the narrow link.
     OneQueue,
@@ -27,18 +26,8 @@ pub enum PathKind {
 
 impl PathKind {
     /// Returns the name in machine-readable output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PathKind::OneQueue => "one-queue",
-            PathKind::UnknownQueues => "unknown-queues",
-            PathKind::SeveralQueues => "several-queues",
-            PathKind::Coalescing => "coalescing",
-            PathKind::Stalls => "stalls",
-            PathKind::Jittery => "jittery",
-            PathKind::Shaped => "shaped",
-            PathKind::Policed => "policed",
-            PathKind::TooFast => "too-fast",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Returns a description for people.
@@ -56,11 +45,5 @@ impl PathKind {
             PathKind::Policed => "a policer passes bursts, then drops what exceeds its rate",
             PathKind::TooFast => "the receiver's timestamps cannot resolve higher rates",
         }
-    }
-}
-
-impl fmt::Display for PathKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }

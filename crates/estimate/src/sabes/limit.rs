@@ -3,7 +3,8 @@
 use headway_units::Duration;
 
 /// What limits the rate of a transfer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Limit {
     /// The sending application: it has less to send than the path and the receiver would take.
     Application,
@@ -21,13 +22,8 @@ impl Limit {
     pub const ALL: [Limit; 4] = [Limit::Application, Limit::ReceiveWindow, Limit::Path, Limit::Unknown];
 
     /// Returns the limit as a name for results, such as `receive-window`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Limit::Application => "application",
-            Limit::ReceiveWindow => "receive-window",
-            Limit::Path => "path",
-            Limit::Unknown => "unknown",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

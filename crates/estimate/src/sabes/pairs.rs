@@ -57,7 +57,8 @@ const WIDEST: f64 = 1.2;
 const COMMON: f64 = 0.025;
 
 /// Why packets that were sent together do not tell the capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PairRefusal {
     /// The tap does not see when packets leave their sender.
     NoDepartures,
@@ -79,17 +80,8 @@ pub enum PairRefusal {
 
 impl PairRefusal {
     /// Returns the reason as a name for results, such as `slow-bursts`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PairRefusal::NoDepartures => "no-departures",
-            PairRefusal::TooFew => "too-few",
-            PairRefusal::Paced => "paced",
-            PairRefusal::Coalesced => "coalesced",
-            PairRefusal::Unspread => "unspread",
-            PairRefusal::SlowBursts => "slow-bursts",
-            PairRefusal::Unclear => "unclear",
-            PairRefusal::Contradicted => "contradicted",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which windows gave an estimate, and why others did not.
 
 /// Why a window gave no estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum WindowRefusal {
     /// Fewer samples than needed remained.
     TooFewAcks,
@@ -42,19 +43,8 @@ impl WindowRefusal {
     ];
 
     /// Returns the reason as a name for results, such as `too-few-acks`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WindowRefusal::TooFewAcks => "too-few-acks",
-            WindowRefusal::ApplicationLimited => "application-limited",
-            WindowRefusal::WindowLimited => "window-limited",
-            WindowRefusal::StampsCoalesced => "stamps-coalesced",
-            WindowRefusal::QueueEmpty => "queue-empty",
-            WindowRefusal::Narrow => "narrow",
-            WindowRefusal::Skewed => "skewed",
-            WindowRefusal::NoCapacity => "no-capacity",
-            WindowRefusal::Doubtful => "doubtful",
-            WindowRefusal::Unseen => "unseen",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

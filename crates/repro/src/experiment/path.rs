@@ -64,7 +64,10 @@ pub enum Cross {
 }
 
 /// Gap mechanisms of senders (rapid 2.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum GapMechanism {
     /// Fills the gaps with frames that the next switch drops.
@@ -77,12 +80,8 @@ pub enum GapMechanism {
 
 impl GapMechanism {
     /// Returns the name in tables and keys.
-    pub const fn name(self) -> &'static str {
-        match self {
-            GapMechanism::Dummy => "dummy",
-            GapMechanism::Hrtimer => "hrtimer",
-            GapMechanism::BusyWait => "busy-wait",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the mechanism or the model of it.

@@ -50,7 +50,8 @@ enum View {
 }
 
 /// Packet sizes of the cross traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 enum Sizes {
     /// All of 1500 bytes.
@@ -61,11 +62,8 @@ enum Sizes {
 
 impl Sizes {
     /// Returns the name in tables and keys.
-    const fn name(self) -> &'static str {
-        match self {
-            Sizes::Fixed => "fixed",
-            Sizes::Random => "random",
-        }
+    fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -22,7 +22,8 @@ pub(super) struct NarrowLinks {
 }
 
 /// Rules of [`headway_estimate::hire::Rule`] with the published threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 enum StepRule {
     /// In comparison with the two previous groups.
@@ -35,12 +36,8 @@ enum StepRule {
 
 impl StepRule {
     /// Returns the name in tables and keys.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            StepRule::Step => "step",
-            StepRule::Ratio => "ratio",
-            StepRule::Deviation => "deviation",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.into()
     }
 }
 
