@@ -64,20 +64,11 @@ pub struct RedConfig {
     pub packets: Option<u32>,
 }
 
-fn default_probability() -> f64 {
-    0.1
-}
-
-fn default_adaptation() -> Duration {
-    ADAPTATION
-}
-
-fn default_ecn() -> bool {
-    true
-}
-
-fn default_packet() -> Bytes {
-    Bytes::new(1000)
+headway_units::defaults! {
+    default_probability: f64 = 0.1;
+    default_adaptation: Duration = ADAPTATION;
+    default_ecn: bool = true;
+    default_packet: Bytes = Bytes::new(1000);
 }
 
 impl RedConfig {

@@ -401,28 +401,19 @@ pub struct HostSpec {
     pub ack_coalescing: Option<Coalescing>,
 }
 
-fn seven() -> u32 {
-    7
-}
-
-fn default_header_protocol() -> u8 {
-    headway_queue::explicit::PROTOCOL
-}
-
-fn default_header_option() -> u8 {
-    headway_queue::explicit::OPTION_KIND
-}
-
-fn default_seed() -> u64 {
-    1
-}
-
-fn default_interval() -> Duration {
-    Duration::from_ms(100)
-}
-
-fn default_mtu() -> u32 {
-    1500
+headway_units::defaults! {
+    seven: u32 = 7;
+    default_header_protocol: u8 = headway_queue::explicit::PROTOCOL;
+    default_header_option: u8 = headway_queue::explicit::OPTION_KIND;
+    default_seed: u64 = 1;
+    default_interval: Duration = Duration::from_ms(100);
+    default_mtu: u32 = 1500;
+    default_receive_buffer: Bytes = DEFAULT_RECEIVE_BUFFER;
+    default_ack_every: u32 = 2;
+    exact: Mechanism = Mechanism::Exact;
+    driver: Stamp = Stamp::Driver;
+    one: u64 = 1;
+    yes: bool = true;
 }
 
 fn default_initial_window() -> u32 {
@@ -433,33 +424,9 @@ fn default_initial_window() -> u32 {
 /// More than any path of the usual scenarios holds, so that the network limits flows.
 pub(crate) const DEFAULT_RECEIVE_BUFFER: Bytes = Bytes::new(64_000_000);
 
-fn default_receive_buffer() -> Bytes {
-    DEFAULT_RECEIVE_BUFFER
-}
-
-fn default_ack_every() -> u32 {
-    2
-}
-
 fn default_ack_timeout() -> Duration {
     // Linux's minimum delayed-ACK timeout.
     Duration::from_ms(40)
-}
-
-fn exact() -> Mechanism {
-    Mechanism::Exact
-}
-
-fn driver() -> Stamp {
-    Stamp::Driver
-}
-
-fn one() -> u64 {
-    1
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Scenario {

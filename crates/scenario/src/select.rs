@@ -123,16 +123,10 @@ impl SelectCross {
     }
 }
 
-fn tolerance() -> f64 {
-    Settings::default().tolerance
-}
-
-fn load() -> [f64; 2] {
-    [0.0, 0.95]
-}
-
-fn stays() -> [Duration; 2] {
-    [Duration::from_ms(120_000), Duration::from_ms(480_000)]
+headway_units::defaults! {
+    tolerance: f64 = Settings::default().tolerance;
+    load: [f64; 2] = [0.0, 0.95];
+    stays: [Duration; 2] = [Duration::from_ms(120_000), Duration::from_ms(480_000)];
 }
 
 impl SelectSpec {

@@ -48,39 +48,21 @@ const MEAN_FILE: Bytes = Bytes::new(100_000);
 /// The publication only calls files heavy-tailed; with this value the profiles meet Table 3.1.
 const SPREAD: f64 = 1.7;
 
-fn full_packet() -> Bytes {
-    FULL_PACKET
-}
-
-fn mean_file() -> Bytes {
-    MEAN_FILE
-}
-
-fn spread() -> f64 {
-    SPREAD
+headway_units::defaults! {
+    full_packet: Bytes = FULL_PACKET;
+    mean_file: Bytes = MEAN_FILE;
+    spread: f64 = SPREAD;
+    sources: u32 = PARETO_SOURCES;
+    shape: f64 = PARETO_SHAPE;
+    /// Mean number of packets in a batch of bursty traffic (rapid 4.0).
+    batch: f64 = 12.4;
+    unscaled: f64 = 1.0;
 }
 
 /// Default number of sources of Pareto traffic (wan 4.7).
 pub(crate) const PARETO_SOURCES: u32 = 16;
 /// Default shape of its gaps (wan 4.7).
 pub(crate) const PARETO_SHAPE: f64 = 1.9;
-
-fn sources() -> u32 {
-    PARETO_SOURCES
-}
-
-fn shape() -> f64 {
-    PARETO_SHAPE
-}
-
-/// Mean number of packets in a batch of bursty traffic (rapid 4.0).
-fn batch() -> f64 {
-    12.4
-}
-
-fn unscaled() -> f64 {
-    1.0
-}
 
 /// A packet that a source emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

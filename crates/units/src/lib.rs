@@ -29,6 +29,14 @@ pub use side::{PerSide, Side};
 pub use text::ParseQuantityError;
 pub use time::{Duration, Instant};
 
+/// Defines a function without arguments for each value, as serde wants them of keys with a default.
+#[macro_export]
+macro_rules! defaults {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $value:expr;)+) => {
+        $($(#[$doc])* fn $name() -> $type { $value })+
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

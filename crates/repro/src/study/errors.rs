@@ -85,16 +85,10 @@ struct Variant {
     packets_per_stamp: usize,
 }
 
-fn usual_window() -> usize {
-    16
-}
-
-fn usual_margin() -> Duration {
-    Duration::from_ns(100)
-}
-
-fn one() -> usize {
-    1
+headway_units::defaults! {
+    usual_window: usize = 16;
+    usual_margin: Duration = Duration::from_ns(100);
+    one: usize = 1;
 }
 
 /// Where the receive gaps of a variant are from.
