@@ -3,7 +3,6 @@
 
 use std::str::FromStr;
 
-use headway_edge::Policy;
 use headway_traffic::channel::EcnField;
 use headway_units::{Bytes, ConfigError, Duration};
 
@@ -193,148 +192,90 @@ fn first(keys: &[(&'static str, bool)]) -> Option<&'static str> {
     keys.iter().find(|(_, used)| *used).map(|(key, _)| *key)
 }
 
+/// Makes the lines of a table: keys, what the simulator, the lab and the kernel's world have, and when which
+/// of the keys is in use.
+macro_rules! rows {
+    ($type:ty, $of:ident; $($keys:literal, $has:expr $(, $key:literal if $used:expr)*;)+) => {
+        &[$(Row::<$type> {
+            keys: $keys,
+            has: $has,
+            used: |$of| {
+                let _ = $of;
+                first(&[$(($key, $used)),*])
+            },
+        }),+]
+    };
+}
+
 /// Keys of links that paths of a `[[select]]` have, too.
-const LINK_OF_PATHS: &[Row<LinkSpec>] = &[
-    Row { keys: "`rate`, `delay`, `buffer`, `loss`, `duplex`", has: ["yes", "yes", "yes"], used: |_| None },
-    Row {
-        keys: "`burst`, `peak-rate`",
-        has: ["yes", "yes", "yes, not before an explicit router"],
-        used: |_| None,
-    },
-    Row {
-        keys: "`rates`, `reverse`",
-        has: ["yes", "yes", "no"],
-        used: |link| first(&[("rates", link.rates.is_some()), ("reverse", link.reverse.is_some())]),
-    },
-    Row { keys: "`jitter`, `reordering`", has: ["yes", "yes", "uniform jitter"], used: |_| None },
-    Row { keys: "`queue`", has: ["yes", "yes", "[some](uml.md#what-the-kernels-world-has)"], used: |_| None },
-];
+const LINK_OF_PATHS: &[Row<LinkSpec>] = rows! { LinkSpec, link;
+    "`rate`, `delay`, `buffer`, `loss`, `duplex`", ["yes", "yes", "yes"];
+    "`burst`, `peak-rate`", ["yes", "yes", "yes, not before an explicit router"];
+    "`rates`, `reverse`", ["yes", "yes", "no"],
+        "rates" if link.rates.is_some(),
+        "reverse" if link.reverse.is_some();
+    "`jitter`, `reordering`", ["yes", "yes", "uniform jitter"];
+    "`queue`", ["yes", "yes", "[some](uml.md#what-the-kernels-world-has)"];
+};
 
 /// Keys of links that paths of a `[[select]]` do not have.
-const LINK: &[Row<LinkSpec>] = &[
-    Row {
-        keys: "`redrawn`, `trace`, `outages`, `loss-bursts`, `delay-trace`, `police`, `duplicate`, `corrupt`, `ecn`",
-        has: ["yes", "yes", "no"],
-        used: |link| {
-            first(&[
-                ("redrawn", link.redrawn.is_some()),
-                ("trace", link.trace.is_some()),
-                ("outages", link.outages.is_some()),
-                ("loss-bursts", link.loss_bursts.is_some()),
-                ("delay-trace", link.delay_trace.is_some()),
-                ("police", link.police.is_some()),
-                ("duplicate", link.duplicate > 0.0),
-                ("corrupt", link.corrupt > 0.0),
-                ("ecn", link.ecn != EcnField::Keep),
-            ])
-        },
-    },
-    Row {
-        keys: "`kernel-queue`",
-        has: ["no", "no", "yes"],
-        used: |link| first(&[("kernel-queue", link.kernel_queue.is_some())]),
-    },
-    Row {
-        keys: "`ack-filter`",
-        has: ["yes", "no", "no: `kernel-queue = \"cake unlimited ack-filter\"` does it there"],
-        used: |link| first(&[("ack-filter", link.ack_filter)]),
-    },
-    Row { keys: "`line`", has: ["no", "yes", "no"], used: |link| first(&[("line", link.line.is_some())]) },
-    Row { keys: "`spray`", has: ["yes", "no", "no"], used: |link| first(&[("spray", link.spray)]) },
-    Row { keys: "`wifi`", has: ["yes", "no", "no"], used: |link| first(&[("wifi", link.wifi.is_some())]) },
-];
+const LINK: &[Row<LinkSpec>] = rows! { LinkSpec, link;
+    "`redrawn`, `trace`, `outages`, `loss-bursts`, `delay-trace`, `police`, `duplicate`, `corrupt`, `ecn`",
+        ["yes", "yes", "no"],
+        "redrawn" if link.redrawn.is_some(),
+        "trace" if link.trace.is_some(),
+        "outages" if link.outages.is_some(),
+        "loss-bursts" if link.loss_bursts.is_some(),
+        "delay-trace" if link.delay_trace.is_some(),
+        "police" if link.police.is_some(),
+        "duplicate" if link.duplicate > 0.0,
+        "corrupt" if link.corrupt > 0.0,
+        "ecn" if link.ecn != EcnField::Keep;
+    "`kernel-queue`", ["no", "no", "yes"], "kernel-queue" if link.kernel_queue.is_some();
+    "`ack-filter`", ["yes", "no", "no: `kernel-queue = \"cake unlimited ack-filter\"` does it there"],
+        "ack-filter" if link.ack_filter;
+    "`line`", ["no", "yes", "no"], "line" if link.line.is_some();
+    "`spray`", ["yes", "no", "no"], "spray" if link.spray;
+    "`wifi`", ["yes", "no", "no"], "wifi" if link.wifi.is_some();
+};
 
-const FLOW: &[Row<FlowSpec>] = &[
-    Row {
-        keys: "`mtu`, `arrivals`, `ecn = \"ect1\"`, `ack-every` above 2",
-        has: ["yes", "no", "no"],
-        used: |flow| {
-            first(&[
-                ("mtu", flow.mtu.is_some()),
-                ("arrivals", flow.arrivals.is_some()),
-                ("ecn", flow.ecn == EcnMode::Ect1),
-                ("ack-every", flow.ack_every > 2),
-            ])
-        },
-    },
-    Row { keys: "`model`", has: ["yes", "no", "no"], used: |flow| first(&[("model", flow.model.is_some())]) },
-    Row {
-        keys: "`chunk`, `pause`",
-        has: ["yes", "yes", "no"],
-        used: |flow| first(&[("chunk", flow.chunk.is_some())]),
-    },
-    Row { keys: "`pacing`", has: ["yes", "with `gaps = \"byte-clock\"`", "yes"], used: |_| None },
-    Row {
-        keys: "`application-rate`, `read-rate`, `initial-window`, `ack-timeout`, a `receive-buffer` below 64 MB",
-        has: ["yes", "no", "yes"],
-        used: |flow| {
-            first(&[
-                ("application-rate", flow.application_rate.is_some()),
-                ("read-rate", flow.read_rate.is_some()),
-                ("initial-window", flow.initial_window != 10),
-                ("ack-timeout", flow.ack_timeout != Duration::from_ms(40)),
-                ("receive-buffer", flow.receive_buffer < Bytes::new(64_000_000)),
-            ])
-        },
-    },
-];
+const FLOW: &[Row<FlowSpec>] = rows! { FlowSpec, flow;
+    "`mtu`, `arrivals`, `ecn = \"ect1\"`, `ack-every` above 2", ["yes", "no", "no"],
+        "mtu" if flow.mtu.is_some(),
+        "arrivals" if flow.arrivals.is_some(),
+        "ecn" if flow.ecn == EcnMode::Ect1,
+        "ack-every" if flow.ack_every > 2;
+    "`model`", ["yes", "no", "no"], "model" if flow.model.is_some();
+    "`chunk`, `pause`", ["yes", "yes", "no"], "chunk" if flow.chunk.is_some();
+    "`pacing`", ["yes", "with `gaps = \"byte-clock\"`", "yes"];
+    "`application-rate`, `read-rate`, `initial-window`, `ack-timeout`, a `receive-buffer` below 64 MB",
+        ["yes", "no", "yes"],
+        "application-rate" if flow.application_rate.is_some(),
+        "read-rate" if flow.read_rate.is_some(),
+        "initial-window" if flow.initial_window != 10,
+        "ack-timeout" if flow.ack_timeout != Duration::from_ms(40),
+        "receive-buffer" if flow.receive_buffer < Bytes::new(64_000_000);
+};
 
-const WHOLE: &[Row<Scenario>] = &[
-    Row {
-        keys: "`[[traffic]]`",
-        has: ["all models", "all models, over one link with a rate", "all models"],
-        used: |_| None,
-    },
-    Row {
-        keys: "`[[measure]]`",
-        has: ["yes", "no: `headway measure` measures there", "no"],
-        used: |scenario| first(&[("measure[0]", !scenario.measure.is_empty())]),
-    },
-    Row {
-        keys: "`[[select]]`",
-        has: ["yes, without other flows and traffic", "the same, as root", "no"],
-        used: |scenario| first(&[("select[0]", !scenario.select.is_empty())]),
-    },
-    Row {
-        keys: "`[[program]]`",
-        has: ["no", "yes", "yes"],
-        used: |scenario| first(&[("program[0]", !scenario.program.is_empty())]),
-    },
-    Row {
-        keys: "`[[change]]`",
-        has: ["yes", "yes", "no"],
-        used: |scenario| first(&[("change[0]", !scenario.change.is_empty())]),
-    },
-    Row {
-        keys: "`[[middlebox]]`",
-        has: ["yes", "at a router with one link to the hosts", "at a router with one link to the hosts"],
-        used: |_| None,
-    },
-    Row {
-        keys: "`[[middlebox]]`: `peer`",
-        has: ["yes", "no", "no"],
-        used: |scenario| {
-            let has = scenario.middlebox.iter().any(|middlebox| middlebox.peer.is_some());
-            first(&[("middlebox[0].peer", has)])
-        },
-    },
-    Row {
-        keys: "`[[middlebox]]`: a `policy` with `literal` or `follow-available`",
-        has: ["yes", "no", "no"],
-        used: |scenario| {
-            let has = |used: fn(&Policy) -> bool| {
-                scenario.middlebox.iter().any(|middlebox| used(&middlebox.policy(scenario)))
-            };
-            let (literal, follows) = (has(|policy| policy.literal), has(|policy| policy.follow_available));
-            first(&[("middlebox[0].policy", literal || follows)])
-        },
-    },
-    Row {
-        keys: "`[host.NODE]`",
-        has: ["yes", "where the NIC holds up all that arrives", "kind `fixed`"],
-        used: |_| None,
-    },
-];
+const WHOLE: &[Row<Scenario>] = rows! { Scenario, scenario;
+    "`[[traffic]]`", ["all models", "all models, over one link with a rate", "all models"];
+    "`[[measure]]`", ["yes", "no: `headway measure` measures there", "no"],
+        "measure[0]" if !scenario.measure.is_empty();
+    "`[[select]]`", ["yes, without other flows and traffic", "the same, as root", "no"],
+        "select[0]" if !scenario.select.is_empty();
+    "`[[program]]`", ["no", "yes", "yes"], "program[0]" if !scenario.program.is_empty();
+    "`[[change]]`", ["yes", "yes", "no"], "change[0]" if !scenario.change.is_empty();
+    "`[[middlebox]]`",
+        ["yes", "at a router with one link to the hosts", "at a router with one link to the hosts"];
+    "`[[middlebox]]`: `peer`", ["yes", "no", "no"],
+        "middlebox[0].peer" if scenario.middlebox.iter().any(|middlebox| middlebox.peer.is_some());
+    "`[[middlebox]]`: a `policy` with `literal` or `follow-available`", ["yes", "no", "no"],
+        "middlebox[0].policy" if scenario.middlebox.iter().any(|middlebox| {
+            let policy = middlebox.policy(scenario);
+            policy.literal || policy.follow_available
+        });
+    "`[host.NODE]`", ["yes", "where the NIC holds up all that arrives", "kind `fixed`"];
+};
 
 /// Returns all lines, each with the table that its keys are of, the keys, and what the simulator, the lab and
 /// the kernel's world have; an empty table where the keys name it.
