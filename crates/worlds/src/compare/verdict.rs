@@ -80,100 +80,38 @@ pub(super) struct Band {
     pub(super) description: &'static str,
 }
 
+const fn band(
+    group: Group,
+    metric: &'static str,
+    relative: f64,
+    absolute: f64,
+    description: &'static str,
+) -> Band {
+    Band { group, metric, relative, absolute, description }
+}
+
 const BANDS: [Band; 13] = [
-    Band {
-        group: Group::OneFlow,
-        metric: GOODPUT,
-        relative: 0.03,
-        absolute: 0.0,
-        description: "goodput within 3 %",
-    },
-    Band {
-        group: Group::OneFlow,
-        metric: MEAN_DELAY,
-        relative: 0.10,
-        absolute: 50e3,
-        description: "mean queueing delay within 10 % or 50 us",
-    },
-    Band {
-        group: Group::OneFlow,
-        metric: RETRANSMITTED,
-        relative: 0.25,
-        // A relative difference of a few losses means nothing.
-        absolute: 5.0,
-        description: "retransmitted packets within 25 % or 5 packets",
-    },
-    Band {
-        group: Group::SeveralFlows,
-        metric: FAIRNESS,
-        relative: 0.0,
-        absolute: 0.05,
-        description: "Jain's index within 0.05",
-    },
-    Band {
-        group: Group::Bbr,
-        metric: GOODPUT,
-        relative: 0.10,
-        absolute: 0.0,
-        description: "goodput within 10 %",
-    },
-    Band {
-        group: Group::RealTime,
-        metric: GOODPUT,
-        relative: 0.05,
-        absolute: 0.0,
-        description: "goodput within 5 %",
-    },
-    Band {
-        group: Group::RealTime,
-        metric: MEAN_DELAY,
-        relative: 0.15,
-        absolute: 0.0,
-        description: "mean queueing delay within 15 %",
-    },
-    Band {
-        group: Group::Wide,
-        metric: GOODPUT,
-        relative: 0.05,
-        absolute: 0.0,
-        description: "goodput within 5 %",
-    },
-    Band {
-        group: Group::Wide,
-        metric: MEAN_DELAY,
-        relative: 0.15,
-        absolute: 300e3,
-        description: "mean queueing delay within 15 % or 0.3 ms",
-    },
-    Band {
-        group: Group::Wide,
-        metric: RETRANSMITTED,
-        relative: 0.30,
-        absolute: 10.0,
-        description: "retransmitted packets within 30 % or 10 packets",
-    },
-    Band {
-        group: Group::Wide,
-        metric: TIMEOUTS,
-        relative: 0.0,
-        absolute: 3.0,
-        description: "timeouts within 3",
-    },
-    Band {
-        group: Group::Wide,
-        metric: SLOWEST_SHARE,
-        relative: 0.10,
-        absolute: 0.10,
-        description: "slowest flow within 10 % of its goodput or of an equal share",
-    },
-    Band {
-        group: Group::Wide,
-        metric: COMPLETION,
-        relative: 0.10,
-        // Five ticks of the kernel timer.
-        absolute: 5e6,
-        description: "median completion within 10 % or 5 ms",
-    },
+    band(Group::OneFlow, GOODPUT, 0.03, 0.0, "goodput within 3 %"),
+    band(Group::OneFlow, MEAN_DELAY, 0.10, 50e3, "mean queueing delay within 10 % or 50 us"),
+    // A relative difference of a few losses means nothing.
+    band(Group::OneFlow, RETRANSMITTED, 0.25, 5.0, "retransmitted packets within 25 % or 5 packets"),
+    band(Group::SeveralFlows, FAIRNESS, 0.0, 0.05, "Jain's index within 0.05"),
+    band(Group::Bbr, GOODPUT, 0.10, 0.0, "goodput within 10 %"),
+    band(Group::RealTime, GOODPUT, 0.05, 0.0, "goodput within 5 %"),
+    band(Group::RealTime, MEAN_DELAY, 0.15, 0.0, "mean queueing delay within 15 %"),
+    band(Group::Wide, GOODPUT, 0.05, 0.0, "goodput within 5 %"),
+    band(Group::Wide, MEAN_DELAY, 0.15, 300e3, "mean queueing delay within 15 % or 0.3 ms"),
+    band(Group::Wide, RETRANSMITTED, 0.30, 10.0, "retransmitted packets within 30 % or 10 packets"),
+    band(Group::Wide, TIMEOUTS, 0.0, 3.0, "timeouts within 3"),
+    band(
+        Group::Wide,
+        SLOWEST_SHARE,
+        0.10,
+        0.10,
+        "slowest flow within 10 % of its goodput or of an equal share",
+    ),
+    // Five ticks of the kernel timer.
+    band(Group::Wide, COMPLETION, 0.10, 5e6, "median completion within 10 % or 5 ms"),
 ];
 
 impl Band {
