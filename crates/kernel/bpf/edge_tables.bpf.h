@@ -17,6 +17,15 @@
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
 
+/* A table with the name, of a kind, with at most so many entries. */
+#define TABLE(name, kind, most, key_type, value_type) \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_##kind); \
+		__uint(max_entries, most); \
+		__type(key, key_type); \
+		__type(value, value_type); \
+	} name SEC(".maps")
+
 /* The loader sets the sizes of both tables (src/edge/programs.rs). */
 #define EDGE_CONNECTIONS 65536
 /* 2300 events: those of a second in which 1100 connections begin and end. */
@@ -200,76 +209,31 @@ struct edge_event {
 	struct flow flow;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, EDGE_CONNECTIONS);
-	__type(key, struct flow_key);
-	__type(value, struct flow_half);
-} half_open SEC(".maps");
+TABLE(half_open, LRU_HASH, EDGE_CONNECTIONS, struct flow_key, struct flow_half);
 
 /* Not one that forgets: a flood cannot push out a connection. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, EDGE_CONNECTIONS);
-	__type(key, struct flow_key);
-	__type(value, struct edge_connection);
-} established SEC(".maps");
+TABLE(established, HASH, EDGE_CONNECTIONS, struct flow_key, struct edge_connection);
 
 /* Nor this one; the process removes what is silent. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, EDGE_EXCHANGES);
-	__type(key, struct flow_key);
-	__type(value, struct edge_exchange);
-} exchanges SEC(".maps");
+TABLE(exchanges, HASH, EDGE_EXCHANGES, struct flow_key, struct edge_exchange);
 
 /* When SYNs were given to the relay first of which nothing more is known, in ns. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, EDGE_GIVEN);
-	__type(key, struct flow_key);
-	__type(value, hw_u64);
-} given SEC(".maps");
+TABLE(given, LRU_HASH, EDGE_GIVEN, struct flow_key, hw_u64);
 
 /*
  * What is done with flows by their number (enum edge_treatment), but for connections that have the window of
  * their class. Only the process writes it.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, EDGE_CONNECTIONS + EDGE_EXCHANGES);
-	__type(key, hw_u64);
-	__type(value, hw_u32);
-} treated SEC(".maps");
+TABLE(treated, HASH, EDGE_CONNECTIONS + EDGE_EXCHANGES, hw_u64, hw_u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, hw_u32);
-	__type(value, struct edge_marking);
-} marking SEC(".maps");
+TABLE(marking, ARRAY, 1, hw_u32, struct edge_marking);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, hw_u32);
-	__type(value, struct edge_splitting);
-} splitting SEC(".maps");
+TABLE(splitting, ARRAY, 1, hw_u32, struct edge_splitting);
 
 /* Hosts whose windows have held connections of a class below their share. Only the process writes it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, EDGE_SMALL_RECEIVERS);
-	__type(key, struct edge_host);
-	__type(value, hw_u32);
-} small_receivers SEC(".maps");
+TABLE(small_receivers, LRU_HASH, EDGE_SMALL_RECEIVERS, struct edge_host, hw_u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, hw_u32);
-	__type(value, struct edge_queues);
-} queues SEC(".maps");
+TABLE(queues, ARRAY, 1, hw_u32, struct edge_queues);
 
 /* Two hosts, in the order of struct flow_key. */
 struct edge_pair {
@@ -277,33 +241,13 @@ struct edge_pair {
 };
 
 /* The latest RTT between hosts of a handshake that was not repeated, in ns. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, EDGE_PAIRS);
-	__type(key, struct edge_pair);
-	__type(value, hw_u64);
-} earlier SEC(".maps");
+TABLE(earlier, LRU_HASH, EDGE_PAIRS, struct edge_pair, hw_u64);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, hw_u32);
-	__type(value, struct edge_control);
-} control SEC(".maps");
+TABLE(control, ARRAY, 1, hw_u32, struct edge_control);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, hw_u32);
-	__type(value, struct flow_rules);
-} rules SEC(".maps");
+TABLE(rules, ARRAY, 1, hw_u32, struct flow_rules);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, hw_u32);
-	__type(value, struct edge_counters);
-} counters SEC(".maps");
+TABLE(counters, PERCPU_ARRAY, 1, hw_u32, struct edge_counters);
 
 /* What is being made. The stack is too small for it. */
 struct edge_made {
@@ -311,12 +255,7 @@ struct edge_made {
 	struct edge_exchange exchange;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, hw_u32);
-	__type(value, struct edge_made);
-} made SEC(".maps");
+TABLE(made, PERCPU_ARRAY, 1, hw_u32, struct edge_made);
 
 /* How many flows have been numbered. */
 hw_u64 numbered;
