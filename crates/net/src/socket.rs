@@ -6,12 +6,17 @@ use crate::envelope::Envelope;
 use crate::protocol::echo::identifier;
 use crate::protocol::{Carrier, Family, PacketSize};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{TimestampingFlag, setsockopt, sockopt};
+use nix::sys::socket::{TimestampingFlag, getsockopt, setsockopt, sockopt};
+use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
 use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
+
+sockopt_impl!(Ipv4MtuDiscovery, SetOnly, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::c_int);
+sockopt_impl!(Ipv6MtuDiscovery, SetOnly, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::c_int);
+sockopt_impl!(Ipv6Mtu, GetOnly, libc::IPPROTO_IPV6, libc::IPV6_MTU, libc::c_int);
 
 /// Requested receive buffer between streams, in bytes; the kernel doubles it. This bounds what a peer can
 /// fill by sending while no one reads.
@@ -252,19 +257,10 @@ impl ProbeSocket {
 
     /// Returns the MTU of the route's interface, in bytes of the IP packet.
     pub(crate) fn interface_mtu(&self) -> io::Result<usize> {
-        let (level, option) = match self.family() {
-            Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU),
-            Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+        let mtu = match self.family() {
+            Family::V4 => getsockopt(&self.socket, sockopt::IpMtu)?,
+            Family::V6 => getsockopt(&self.socket, Ipv6Mtu)?,
         };
-        let mut mtu: libc::c_int = 0;
-        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the option is an int, as is `mtu`, and `length` is its size; both outlive the call.
-        let result = unsafe {
-            libc::getsockopt(self.socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut length)
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
         usize::try_from(mtu).map_err(io::Error::other)
     }
 }
@@ -295,22 +291,10 @@ pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
 /// Sets "don't fragment" and disables the kernel's path MTU discovery, because the size test
 /// finds the MTU itself.
 fn set_dont_fragment(socket: &Socket, family: Family) -> io::Result<()> {
-    let (level, option, value) = match family {
-        Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
-        Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
-    };
-    // SAFETY: the option is an int, the pointer refers to one that outlives the call, and
-    // the length is its size.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(match family {
+        Family::V4 => setsockopt(socket, Ipv4MtuDiscovery, &libc::IP_PMTUDISC_PROBE),
+        Family::V6 => setsockopt(socket, Ipv6MtuDiscovery, &libc::IPV6_PMTUDISC_PROBE),
+    }?)
 }
 
 /// Waits until one of `files` is readable or `timeout` is over; returns whether each is readable.

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
+use nix::sys::socket::setsockopt;
+use nix::{setsockopt_impl, sockopt_impl};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 /// Silence after which a host is asked whether it is still there, and the time between questions. A host that
@@ -12,6 +13,8 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const KEEPALIVE_TRIES: u32 = 6;
+
+sockopt_impl!(WindowClamp, SetOnly, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, u32);
 
 /// How connections of one side are set up; `Leg::default()` leaves all to the kernel.
 #[derive(Clone, Debug, Default)]
@@ -41,11 +44,7 @@ impl Leg {
             // learn how much of a packet's memory is data. The kernel doubles the size that is asked for, and
             // no part of a buffer beyond that is announced.
             socket.set_recv_buffer_size(window as usize / 2)?;
-            set_tcp(
-                socket,
-                libc::TCP_WINDOW_CLAMP,
-                libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX),
-            )?;
+            setsockopt(socket, WindowClamp, &window.min(libc::c_int::MAX as u32))?;
         }
         Ok(())
     }
@@ -68,37 +67,16 @@ fn explained(controller: &str, error: io::Error) -> io::Error {
 
 /// Lets a socket have addresses of others, for this version of IP. Needs CAP_NET_RAW.
 pub(crate) fn make_transparent(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
-    let (level, option) = match address {
-        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TRANSPARENT),
-        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT),
-    };
-    set(socket, level, option, 1)
-}
-
-/// Sets an option of TCP that is a number.
-fn set_tcp(socket: &Socket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    set(socket, libc::IPPROTO_TCP, option, value)
-}
-
-/// Sets an option that is a number.
-fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the kernel reads one number, which is valid, and gets its size.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    match address {
+        SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
+        SocketAddr::V6(_) => socket.set_ip_transparent_v6(true),
+    }
 }
 
 /// Has the kernel acknowledge at once what has arrived.
 pub(crate) fn acknowledge(socket: &Socket) {
     // What cannot be done now is done by the kernel's timer.
-    let _ = set_tcp(socket, libc::TCP_QUICKACK, 1);
+    let _ = socket.set_tcp_quickack(true);
 }
 
 /// Sets up a connection that will carry data.

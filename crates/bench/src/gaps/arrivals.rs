@@ -5,6 +5,10 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use headway_units::Instant;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::{setsockopt_impl, sockopt_impl};
+
+sockopt_impl!(IgnoreOutgoing, SetOnly, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, bool);
 
 /// Bytes kept of a frame: Ethernet, IPv4 and ports are within.
 const KEPT: usize = 64;
@@ -13,7 +17,7 @@ const BATCH: usize = 64;
 /// Bytes for the control message with the stamp.
 const CONTROL: usize = 32;
 /// Receive buffer in bytes: 20 ms of 64-byte frames at 500 000 a second, as the kernel counts them.
-const BUFFER: libc::c_int = 64 << 20;
+const BUFFER: usize = 64 << 20;
 /// Where the EtherType is, and where IPv4 and its protocol are.
 const ETHERTYPE: usize = 12;
 const IPV4: usize = 14;
@@ -51,9 +55,9 @@ impl Arrivals {
         }
         // SAFETY: `raw` is an open descriptor that nobody else owns.
         let arrivals = Arrivals { fd: unsafe { OwnedFd::from_raw_fd(raw) }, seen: Vec::new() };
-        arrivals.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-        arrivals.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        arrivals.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER)?;
+        setsockopt(&arrivals.fd, sockopt::ReceiveTimestampns, &true)?;
+        setsockopt(&arrivals.fd, IgnoreOutgoing, &true)?;
+        setsockopt(&arrivals.fd, sockopt::RcvBufForce, &BUFFER)?;
         // SAFETY: all-zero is a valid sockaddr_ll.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -121,15 +125,6 @@ impl Arrivals {
             }
         }
         count
-    }
-
-    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        let length = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the pointer is to an int that outlives the call, with the length of an int.
-        let result = unsafe {
-            libc::setsockopt(self.fd.as_raw_fd(), level, option, (&raw const value).cast(), length)
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -12,10 +11,14 @@ use anyhow::{Context as _, Result, anyhow};
 use headway_kernel::{Departures, Pace};
 use headway_net::frames::{Filled, LineFiller};
 use headway_units::{Duration, Rate};
+use nix::sys::socket::setsockopt;
+use nix::{setsockopt_impl, sockopt_impl};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::Mechanism;
 use super::hosts::{INTERFACE, Wire};
+
+sockopt_impl!(MaxPacingRate, SetOnly, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64);
 
 /// Payload of a full segment, with timestamps.
 const PAYLOAD: u64 = 1448;
@@ -133,17 +136,7 @@ fn connect(wire: &Wire, controller: &'static str) -> Result<(Socket, TcpStream)>
 /// Limits the rate of a connection so that a segment takes `gap`.
 fn limit(socket: &Socket, gap: Duration) -> Result<()> {
     let rate = PAYLOAD * 1_000_000_000 / gap.ns() as u64;
-    // SAFETY: the pointer is to a number that outlives the call, with its length.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const rate).cast(),
-            size_of::<u64>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().into()) }
+    Ok(setsockopt(socket, MaxPacingRate, &rate)?)
 }
 
 fn send(mut socket: &Socket, stopped: &AtomicBool) {
