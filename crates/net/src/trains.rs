@@ -4,7 +4,7 @@ use crate::batch::{Batch, Queue};
 use crate::clock::{self, Watch};
 use crate::envelope::Envelope;
 use crate::pacing;
-use crate::protocol::probe::{HEADER_LEN, fill_padding};
+use crate::protocol::probe::{HEADER_LEN, padded};
 use crate::protocol::{Header, Kind, PacketSize, Role};
 use crate::send_batch::{MAX_TRAIN, send_batch};
 use crate::socket::ProbeSocket;
@@ -130,15 +130,7 @@ pub(crate) fn more_replies(
 fn prepare(identity: Identity, socket: &ProbeSocket, trains: &[Train]) -> Vec<Vec<u8>> {
     let length = socket.envelope().sent() + identity.size.payload(socket.family());
     let most = trains.iter().map(|train| train.packets()).max().unwrap_or(0).min(MAX_TRAIN);
-    let seed = identity.session ^ (u64::from(identity.stream) << 32);
-    (0..most)
-        .map(|i| {
-            let mut datagram = vec![0; length];
-            // The generator uses consecutive seeds itself, so these are far apart.
-            fill_padding(seed.wrapping_add((i as u64) << 40), &mut datagram);
-            datagram
-        })
-        .collect()
+    padded(identity.session ^ (u64::from(identity.stream) << 32), length, most)
 }
 
 /// Writes the headers of one train, whose first packet has the index `first`, of a stream of `count` packets.

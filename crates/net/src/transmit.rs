@@ -3,7 +3,7 @@
 use crate::clock::{self, Watch};
 use crate::frames::FrameSender;
 use crate::pacing::{self, Wait};
-use crate::protocol::probe::{HEADER_LEN, fill_padding};
+use crate::protocol::probe::{HEADER_LEN, padded};
 use crate::protocol::{Family, Header, Kind, PacketSize, Role, StampSource};
 use crate::socket::ProbeSocket;
 use crate::stamp::transmit_times;
@@ -151,14 +151,6 @@ impl Plan<'_> {
 
 /// Returns datagrams with padding; their headers are written when they are sent.
 fn prepare(plan: &Plan<'_>, family: Family) -> Vec<Vec<u8>> {
-    let length = plan.size.payload(family);
     let seed = plan.session ^ (u64::from(plan.stream) << 32);
-    (0..PADDINGS.min(plan.gaps.len() + 1))
-        .map(|i| {
-            let mut datagram = vec![0; length];
-            // The generator uses consecutive seeds itself, so these are far apart.
-            fill_padding(seed.wrapping_add((i as u64) << 40), &mut datagram);
-            datagram
-        })
-        .collect()
+    padded(seed, plan.size.payload(family), PADDINGS.min(plan.gaps.len() + 1))
 }

@@ -186,6 +186,17 @@ pub(crate) fn fill_padding(mut seed: u64, padding: &mut [u8]) {
     }
 }
 
+/// Returns this many datagrams of padding, of this length.
+pub(crate) fn padded(seed: u64, length: usize, count: usize) -> Vec<Vec<u8>> {
+    let datagram = |number: usize| {
+        let mut datagram = vec![0; length];
+        // The generator uses consecutive seeds itself, so these are far apart.
+        fill_padding(seed.wrapping_add((number as u64) << 40), &mut datagram);
+        datagram
+    };
+    (0..count).map(datagram).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
