@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result, bail};
 use headway_kernel::{
-    Attached, Carrier, Changed, Controller, EndCounters, EndOptions, Ends, Interface, Loaded, Loader,
-    LsOptions, Namespace, Note, Notes, running,
+    Attached, Carrier, Changed, Controller, EndCounters, EndOptions, Ends, Instance, Interface, Loaded,
+    Loader, LsOptions, Namespace, Note, Notes, running,
 };
 
 use super::EndArgs;
@@ -54,14 +54,7 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs, j
         programs: loaded.programs()?,
         registered: loaded.registered_map()?,
     };
-    let instance = match notes.start(note, args.on.default) {
-        Ok(instance) => instance,
-        Err(error) => {
-            drop(attached);
-            forget(&interfaces)?;
-            return Err(error.into());
-        }
-    };
+    let (instance, attached) = start(notes, note, args.on.default, attached, &interfaces)?;
     report_on(instance.note(), json);
     let result = wait(&end);
     // Whatever happened. The note of this program goes last, so that nobody takes the
@@ -151,6 +144,23 @@ pub(super) fn restore_changed(notes: &mut Notes) -> Result<()> {
         notes.restore_routes(&changed)?;
     }
     Ok(())
+}
+
+/// Shows others that this program is on; detaches from interfaces if that fails.
+pub(super) fn start(
+    notes: Notes,
+    note: Note,
+    default: bool,
+    attached: Vec<Attached>,
+    interfaces: &[Interface],
+) -> Result<(Instance, Vec<Attached>)> {
+    match notes.start(note, default) {
+        Ok(instance) => Ok((instance, attached)),
+        Err(error) => {
+            drop(attached);
+            forget(interfaces).and(Err(error.into()))
+        }
+    }
 }
 
 pub(super) fn forget(interfaces: &[Interface]) -> Result<()> {

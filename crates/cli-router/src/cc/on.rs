@@ -20,7 +20,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::OnArgs;
-use super::end::{attach, forget, restore_changed};
+use super::end::{attach, forget, restore_changed, start};
 use super::gaps::Filler;
 use super::show::{Totals, describe_carrier};
 use super::stop::{describe_changed, describe_killed, describe_left, describe_routes};
@@ -117,14 +117,7 @@ pub(super) fn run(controller: Controller, plain: &Plain<'_>, json: bool) -> Resu
         programs: loaded.programs()?,
         registered: loaded.registered_map()?,
     };
-    let instance = match notes.start(note, args.default) {
-        Ok(instance) => instance,
-        Err(error) => {
-            drop(attached);
-            forget(&interfaces)?;
-            return Err(error.into());
-        }
-    };
+    let (instance, attached) = start(notes, note, args.default, attached, &interfaces)?;
     report_on(instance.note(), json);
     let result = wait_for_signal(&loaded, log, &end);
     // Undone in reverse order, whatever happened.
