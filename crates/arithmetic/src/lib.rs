@@ -47,50 +47,31 @@ pub use ls_aimd::{
 };
 pub use numbers::{FRACTION_BITS, average, exp2_negative, log2, product, scale};
 
+/// Makes a list of headers with their names.
+macro_rules! headers {
+    ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("../c/", $name)))),+] };
+}
+
 /// The headers of LS-AIMD by name, under the MIT licence or GPL-2.0, for crates that compile them elsewhere.
-pub const HEADERS: [(&str, &str); 5] = [
-    ("cut.h", include_str!("../c/cut.h")),
-    ("dctcp_alpha.h", include_str!("../c/dctcp_alpha.h")),
-    ("fixed_log2.h", include_str!("../c/fixed_log2.h")),
-    ("ls_aimd.h", include_str!("../c/ls_aimd.h")),
-    ("numbers.h", include_str!("../c/numbers.h")),
-];
+pub const HEADERS: [(&str, &str); 5] = headers! {
+    "cut.h", "dctcp_alpha.h", "fixed_log2.h", "ls_aimd.h", "numbers.h",
+};
 
 /// The headers of explicit routers and of the ends of their connections by name, under the MIT licence or
 /// GPL-2.0, for crates that compile them elsewhere.
-pub const EXPLICIT_HEADERS: [(&str, &str); 12] = [
-    ("explicit.h", include_str!("../c/explicit.h")),
-    ("explicit_config.h", include_str!("../c/explicit_config.h")),
-    ("explicit_end.h", include_str!("../c/explicit_end.h")),
-    ("explicit_feedback.h", include_str!("../c/explicit_feedback.h")),
-    ("explicit_measure.h", include_str!("../c/explicit_measure.h")),
-    ("explicit_rate.h", include_str!("../c/explicit_rate.h")),
-    ("explicit_state.h", include_str!("../c/explicit_state.h")),
-    ("explicit_wire.h", include_str!("../c/explicit_wire.h")),
-    ("fixed_log2.h", include_str!("../c/fixed_log2.h")),
-    ("ip_wire.h", include_str!("../c/ip_wire.h")),
-    ("numbers.h", include_str!("../c/numbers.h")),
-    ("wide.h", include_str!("../c/wide.h")),
-];
+pub const EXPLICIT_HEADERS: [(&str, &str); 12] = headers! {
+    "explicit.h", "explicit_config.h", "explicit_end.h", "explicit_feedback.h", "explicit_measure.h",
+    "explicit_rate.h", "explicit_state.h", "explicit_wire.h", "fixed_log2.h", "ip_wire.h", "numbers.h",
+    "wide.h",
+};
 
 /// The headers of TCP Rapid by name, under the MIT licence or GPL-2.0, for crates that
 /// compile them elsewhere.
-pub const RAPID_HEADERS: [(&str, &str); 14] = [
-    ("bass.h", include_str!("../c/bass.h")),
-    ("excursion.h", include_str!("../c/excursion.h")),
-    ("numbers.h", include_str!("../c/numbers.h")),
-    ("rapid.h", include_str!("../c/rapid.h")),
-    ("rapid_acks.h", include_str!("../c/rapid_acks.h")),
-    ("rapid_config.h", include_str!("../c/rapid_config.h")),
-    ("rapid_delay.h", include_str!("../c/rapid_delay.h")),
-    ("rapid_departures.h", include_str!("../c/rapid_departures.h")),
-    ("rapid_flight.h", include_str!("../c/rapid_flight.h")),
-    ("rapid_gaps.h", include_str!("../c/rapid_gaps.h")),
-    ("rapid_repairs.h", include_str!("../c/rapid_repairs.h")),
-    ("rapid_schedule.h", include_str!("../c/rapid_schedule.h")),
-    ("rapid_start.h", include_str!("../c/rapid_start.h")),
-    ("rapid_state.h", include_str!("../c/rapid_state.h")),
-];
+pub const RAPID_HEADERS: [(&str, &str); 14] = headers! {
+    "bass.h", "excursion.h", "numbers.h", "rapid.h", "rapid_acks.h", "rapid_config.h", "rapid_delay.h",
+    "rapid_departures.h", "rapid_flight.h", "rapid_gaps.h", "rapid_repairs.h", "rapid_schedule.h",
+    "rapid_start.h", "rapid_state.h",
+};
 
 /// Fraction bits of a window in bytes: its smallest step is 2^-9 B (ls-aimd 2.1).
 pub const Q9: u32 = 9;
