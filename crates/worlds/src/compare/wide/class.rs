@@ -65,8 +65,7 @@ fn buffer_in_bdp(path: &Path) -> String {
 /// Flows of limited size that start one after the other, alone or beside a long one.
 fn sized(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
-    let path =
-        Path::new(draw.log_uniform(5.0, 200.0), draw.log_uniform(5.0, 150.0), draw.log_uniform(0.4, 3.0));
+    let path = Path::drawn(draw, (5.0, 200.0), (5.0, 150.0), (0.4, 3.0));
     let path = marking(path, controller);
     let (count, kilobytes, load) =
         (draw.integer(8, 40), draw.log_uniform(20.0, 1000.0), draw.log_uniform(0.3, 1.2));
@@ -104,8 +103,7 @@ fn incast(draw: &mut Draw) -> Network {
 /// Flows that join while others already fill the queue.
 fn staggered(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
-    let path =
-        Path::new(draw.log_uniform(5.0, 100.0), draw.log_uniform(5.0, 120.0), draw.log_uniform(0.4, 4.0));
+    let path = Path::drawn(draw, (5.0, 100.0), (5.0, 120.0), (0.4, 4.0));
     let path = marking(path, controller);
     let mut flows = Flows::new(controller, draw.integer(2, 6));
     flows.stagger = draw.log_uniform(500.0, 5000.0);
@@ -116,8 +114,7 @@ fn staggered(draw: &mut Draw) -> Network {
 /// Flows limited by the receive window.
 fn small_window(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let path =
-        Path::new(draw.log_uniform(5.0, 200.0), draw.log_uniform(5.0, 200.0), draw.log_uniform(0.3, 2.0));
+    let path = Path::drawn(draw, (5.0, 200.0), (5.0, 200.0), (0.3, 2.0));
     // As a fraction of what the path holds.
     let share = draw.log_uniform(0.05, 1.5);
     let mut flows = Flows::new(controller, draw.choose(&[1, 1, 2, 4]));
@@ -132,8 +129,7 @@ fn small_window(draw: &mut Draw) -> Network {
 /// Access links with low rates.
 fn slow(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let path =
-        Path::new(draw.log_uniform(1.0, 50.0), draw.log_uniform(10.0, 120.0), draw.log_uniform(0.4, 4.0));
+    let path = Path::drawn(draw, (1.0, 50.0), (10.0, 120.0), (0.4, 4.0));
     let mut flows = Flows::new(controller, draw.choose(&[1, 1, 2, 4]));
     flows.stagger = draw.log_uniform(100.0, 2000.0);
     let special = buffer_in_bdp(&path);
@@ -143,8 +139,7 @@ fn slow(draw: &mut Draw) -> Network {
 /// Intercontinental and satellite paths.
 fn long(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let path =
-        Path::new(draw.log_uniform(1.0, 50.0), draw.log_uniform(150.0, 600.0), draw.log_uniform(0.25, 2.0));
+    let path = Path::drawn(draw, (1.0, 50.0), (150.0, 600.0), (0.25, 2.0));
     let mut flows = Flows::new(controller, draw.choose(&[1, 1, 2]));
     flows.stagger = draw.log_uniform(500.0, 3000.0);
     let special = buffer_in_bdp(&path);
@@ -154,8 +149,7 @@ fn long(draw: &mut Draw) -> Network {
 /// Losses unrelated to congestion.
 fn random_loss(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let mut path =
-        Path::new(draw.log_uniform(5.0, 100.0), draw.log_uniform(5.0, 200.0), draw.log_uniform(0.5, 2.0));
+    let mut path = Path::drawn(draw, (5.0, 100.0), (5.0, 200.0), (0.5, 2.0));
     let loss = draw.log_uniform(1e-4, 1e-2);
     path.keys = format!(", loss = {loss}");
     let mut flows = Flows::new(controller, draw.choose(&[1, 1, 2]));
@@ -181,8 +175,7 @@ fn enough(path: &Path, loss: f64) -> f64 {
 /// Reordered packets, with and without losses.
 fn reordering(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let mut path =
-        Path::new(draw.log_uniform(5.0, 100.0), draw.log_uniform(10.0, 150.0), draw.log_uniform(0.5, 2.0));
+    let mut path = Path::drawn(draw, (5.0, 100.0), (10.0, 150.0), (0.5, 2.0));
     let jitter = (draw.log_uniform(0.01, 0.3) * path.rtt_ms * 1e3).round();
     let loss = draw.choose(&[0.0, 0.0003, 0.001, 0.003]);
     path.keys = format!(", jitter = \"{jitter} us\", reordering = true, loss = {loss}");
@@ -200,8 +193,7 @@ fn reordering(draw: &mut Draw) -> Network {
 /// Two bottlenecks in a row, each with flows of its own.
 fn two_bottlenecks(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let path =
-        Path::new(draw.log_uniform(10.0, 100.0), draw.log_uniform(4.0, 60.0), draw.log_uniform(0.5, 2.0));
+    let path = Path::drawn(draw, (10.0, 100.0), (4.0, 60.0), (0.5, 2.0));
     let rate = (path.mbps * draw.log_uniform(0.6, 1.6)).round();
     let further = Path::new(rate, draw.log_uniform(4.0, 60.0), draw.log_uniform(0.5, 2.0));
     let group = |count, ends, start| Flows { ends, start, stagger: 400.0, ..Flows::new(controller, count) };
@@ -225,8 +217,7 @@ fn mixed(draw: &mut Draw) -> Network {
     const PAIRS: [[&str; 2]; 5] =
         [["reno", "cubic"], ["cubic", "bbr"], ["reno", "bbr"], ["dctcp", "cubic"], ["dctcp", "reno"]];
     let pair = draw.choose(&PAIRS);
-    let path =
-        Path::new(draw.log_uniform(10.0, 200.0), draw.log_uniform(5.0, 80.0), draw.log_uniform(0.5, 4.0));
+    let path = Path::drawn(draw, (10.0, 200.0), (5.0, 80.0), (0.5, 4.0));
     let path = marking(path, pair[0]);
     let flows: Vec<Flows> = pair
         .into_iter()
@@ -275,8 +266,7 @@ fn queue_law(draw: &mut Draw) -> Network {
 /// Shapers that let bursts pass.
 fn token_bucket(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let mut path =
-        Path::new(draw.log_uniform(5.0, 200.0), draw.log_uniform(5.0, 100.0), draw.log_uniform(0.4, 3.0));
+    let mut path = Path::drawn(draw, (5.0, 200.0), (5.0, 100.0), (0.4, 3.0));
     let burst = draw.log_uniform(8.0, 300.0);
     path.keys = format!(", burst = \"{burst} kB\"");
     let mut flows = Flows::new(controller, draw.choose(&[1, 2, 4]));
@@ -288,8 +278,7 @@ fn token_bucket(draw: &mut Draw) -> Network {
 /// Four flows that start at nearly the same time.
 fn four_flows(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
-    let path =
-        Path::new(draw.log_uniform(10.0, 300.0), draw.log_uniform(2.0, 80.0), draw.log_uniform(0.3, 4.0));
+    let path = Path::drawn(draw, (10.0, 300.0), (2.0, 80.0), (0.3, 4.0));
     let path = marking(path, controller);
     let mut flows = Flows::new(controller, 4);
     flows.stagger = draw.log_uniform(1.0, 300.0);
@@ -299,8 +288,7 @@ fn four_flows(draw: &mut Draw) -> Network {
 
 /// Several flows of BBR, whose retransmissions count.
 fn several_bbr(draw: &mut Draw) -> Network {
-    let path =
-        Path::new(draw.log_uniform(5.0, 200.0), draw.log_uniform(5.0, 120.0), draw.log_uniform(0.3, 4.0));
+    let path = Path::drawn(draw, (5.0, 200.0), (5.0, 120.0), (0.3, 4.0));
     let mut flows = Flows::new("bbr", draw.integer(2, 8));
     flows.stagger = draw.log_uniform(1.0, 3000.0);
     let special = format!("{} ms apart {}", flows.stagger, buffer_in_bdp(&path));
@@ -322,8 +310,7 @@ fn step_that_drops(draw: &mut Draw) -> Network {
 /// Application-limited flows beside a bulk flow.
 fn application(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
-    let path =
-        Path::new(draw.log_uniform(10.0, 100.0), draw.log_uniform(5.0, 100.0), draw.log_uniform(0.4, 3.0));
+    let path = Path::drawn(draw, (10.0, 100.0), (5.0, 100.0), (0.4, 3.0));
     let share = draw.log_uniform(0.05, 0.4);
     let mut slow = Flows::new(controller, draw.integer(1, 3));
     slow.stagger = 300.0;

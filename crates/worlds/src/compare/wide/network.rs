@@ -1,5 +1,6 @@
 //! A network of the wide matrix, and its conversion to a cell.
 
+use crate::draw::Draw;
 use crate::error::Error;
 use headway_scenario::Change;
 
@@ -60,6 +61,12 @@ impl Path {
         let mut path = Path { mbps, rtt_ms, buffer: 0.0, keys: String::new() };
         path.buffer = (path.bdp() * buffer).max(MIN_BUFFER).round();
         path
+    }
+
+    /// Draws a path of which everything is within these ranges.
+    pub(super) fn drawn(draw: &mut Draw, mbps: (f64, f64), rtt_ms: (f64, f64), buffer: (f64, f64)) -> Path {
+        let mut within = |(least, most)| draw.log_uniform(least, most);
+        Path::new(within(mbps), within(rtt_ms), within(buffer))
     }
 
     pub(super) fn packets_per_second(&self) -> f64 {
