@@ -29,9 +29,9 @@ pub enum LossPolicy {
 }
 
 /// The parameters of XCP; text such as `demand=10 Mb/s,loss=reno`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XcpParameters {
-    demand: Rate,
+    demand: Option<Rate>,
     loss: LossPolicy,
     /// Whether it takes notice of nothing that would make it slower: neither negative feedback nor losses.
     deaf: bool,
@@ -43,7 +43,7 @@ pub struct XcpParameters {
 impl XcpParameters {
     /// Returns the rate that the sender asks for; `None` for any.
     pub fn demand(&self) -> Option<Rate> {
-        Some(self.demand).filter(|demand| *demand != DEMAND)
+        self.demand
     }
 
     /// Returns whether the sender says what is so, and listens.
@@ -60,18 +60,6 @@ impl XcpParameters {
     /// Returns whether the first loss makes the sender Reno for good.
     pub fn yields(&self) -> bool {
         self.loss == LossPolicy::Reno
-    }
-}
-
-impl Default for XcpParameters {
-    fn default() -> XcpParameters {
-        XcpParameters {
-            demand: DEMAND,
-            loss: LossPolicy::Xcp,
-            deaf: false,
-            claims: Claims::default(),
-            published: false,
-        }
     }
 }
 
@@ -100,7 +88,10 @@ impl Parts for XcpParameters {
 impl XcpParameters {
     fn set_value(&mut self, part: &str) -> Option<()> {
         match part.split_once('=')? {
-            ("demand", rate) => self.demand = rate.parse().ok().filter(|rate| *rate > Rate::ZERO)?,
+            ("demand", rate) => {
+                let rate = rate.parse().ok().filter(|rate| *rate > Rate::ZERO)?;
+                self.demand = Some(rate).filter(|rate| *rate != DEMAND);
+            }
             ("loss", "xcp") => self.loss = LossPolicy::Xcp,
             ("loss", "reno") => self.loss = LossPolicy::Reno,
             _ => return self.claims.set(part),
@@ -114,7 +105,7 @@ optional_parts!(XcpParameters, "demand=10 Mb/s,loss=reno");
 impl fmt::Display for XcpParameters {
     /// Prints what differs from the default, so nothing for the default itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let demand = (self.demand != DEMAND).then(|| format!("demand={} Mb/s", self.demand.mbps()));
+        let demand = self.demand.map(|demand| format!("demand={} Mb/s", demand.mbps()));
         let loss = (self.loss == LossPolicy::Reno).then(|| "loss=reno".to_owned());
         let deaf = self.deaf.then(|| "deaf".to_owned());
         let published = self.published.then(|| "published".to_owned());
@@ -179,8 +170,8 @@ impl Xcp {
     fn say(&self) -> Said {
         let bytes = Bytes::new((self.window() * self.wire.get() as f64) as u64);
         let rate = throughput(bytes, self.srtt);
-        let desired =
-            if self.fills_window { self.parameters.demand } else { rate.min(self.parameters.demand) };
+        let demand = self.parameters.demand.unwrap_or(DEMAND);
+        let desired = if self.fills_window { demand } else { rate.min(demand) };
         Said {
             rtt: to_header_time(self.srtt),
             x: to_header_time(spacing_at_rate(self.wire, rate)),
