@@ -45,6 +45,19 @@ impl Record {
     }
 }
 
+/// Says how many connections there are now.
+macro_rules! open {
+    ($($counters:ty),+) => {
+        $(impl $counters {
+            /// Returns the number of connections that have the controller now.
+            pub fn open(&self) -> u64 {
+                self.connections.saturating_sub(self.closed)
+            }
+        })+
+    };
+}
+open!(Counters, EndCounters, RapidCounters);
+
 /// Totals over all connections since a controller was loaded (`struct hw_counters`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -72,13 +85,6 @@ pub struct Counters {
     pub below_delta: u64,
     /// Records lost because the telemetry buffer was full.
     pub records_lost: u64,
-}
-
-impl Counters {
-    /// Returns the number of connections that have the controller now.
-    pub fn open(&self) -> u64 {
-        self.connections.saturating_sub(self.closed)
-    }
 }
 
 /// Totals over all connections since XCP or RCP was loaded (`struct end_counters`).
@@ -115,13 +121,6 @@ pub struct EndCounters {
     pub loss_cuts: u64,
     /// Timeouts.
     pub timeouts: u64,
-}
-
-impl EndCounters {
-    /// Returns the number of connections that have the controller now.
-    pub fn open(&self) -> u64 {
-        self.connections.saturating_sub(self.closed)
-    }
 }
 
 /// Totals over all connections since TCP Rapid was loaded (`struct rapid_counters`).
@@ -162,13 +161,6 @@ pub struct RapidCounters {
     pub by_driver: u64,
     /// Connections whose receiver seemed to do so, but with a clock that is another one.
     pub refused_options: u64,
-}
-
-impl RapidCounters {
-    /// Returns the number of connections that have the controller now.
-    pub fn open(&self) -> u64 {
-        self.connections.saturating_sub(self.closed)
-    }
 }
 
 /// Totals since a receiver for TCP Rapid was loaded (`struct stamp_counters`).
