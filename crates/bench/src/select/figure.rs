@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use headway_figures::{Curve, Figure, Panel};
 use headway_program::exit::Failed;
+use headway_scenario::SelectRival;
 use headway_select::Strategy;
 use headway_sim::select::{Contestant, PathsWorld};
 use headway_units::{Duration, Instant};
@@ -31,7 +32,7 @@ pub(super) fn draw(
     // What chooses by the time of transfers has another aim, and the oracle is the other curve.
     let aims_at_free = |one: &Contestant| match one {
         Contestant::Selector(settings) => settings.strategy != Strategy::TransferTime,
-        one => !matches!(one, Contestant::Oracle),
+        one => *one != Contestant::Rival(SelectRival::Oracle),
     };
     let shown = contestants.iter().filter(|(_, one)| aims_at_free(one));
     let svg = Figure::curves(shown.map(panel)).svg().context("cannot draw the figure")?;

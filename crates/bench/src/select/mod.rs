@@ -10,6 +10,7 @@ use clap::Args;
 use headway_program::exit::Failed;
 use headway_program::table::table;
 use headway_program::{out, print_line};
+use headway_scenario::SelectRival;
 use headway_select::{Settings, Strategy};
 use headway_sim::select::{Contestant, Fetches, PathsWorld, Score};
 use headway_units::statistics::{median, quantile, sorted};
@@ -157,13 +158,10 @@ fn contestants(args: &SelectArgs) -> Vec<(String, Contestant)> {
             contestants.push((format!("{strategy}, {max_bytes_per_hour}"), Contestant::Selector(settings)));
         }
     }
-    contestants.push(("lowest-ping".to_owned(), Contestant::LowestPing));
-    if !args.quick {
-        contestants.push(("get".to_owned(), Contestant::Get));
-        contestants.push(("iperf".to_owned(), Contestant::Iperf));
-    }
-    contestants.push(("largest-capacity".to_owned(), Contestant::LargestCapacity));
-    contestants.push(("oracle".to_owned(), Contestant::Oracle));
+    use SelectRival::{Get, Iperf, LargestCapacity, LowestPing, Oracle};
+    let rivals = [LowestPing, Get, Iperf, LargestCapacity, Oracle].into_iter();
+    let rivals = rivals.filter(|rival| !args.quick || !matches!(rival, Get | Iperf));
+    contestants.extend(rivals.map(|rival| (rival.name().to_owned(), Contestant::Rival(rival))));
     contestants
 }
 

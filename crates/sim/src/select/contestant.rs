@@ -26,28 +26,8 @@ const LINE: f64 = 4.0;
 pub enum Contestant {
     /// The selector.
     Selector(Settings),
-    /// The lowest round-trip time.
-    LowestPing,
-    /// The fastest of GETs of 1 MB every 3 minutes over each path.
-    Get,
-    /// The fastest of transfers of 3 s every 5 minutes over each path.
-    Iperf,
-    /// The largest capacity.
-    LargestCapacity,
-    /// Who knows the truth.
-    Oracle,
-}
-
-impl From<SelectRival> for Contestant {
-    fn from(rival: SelectRival) -> Contestant {
-        match rival {
-            SelectRival::LowestPing => Contestant::LowestPing,
-            SelectRival::Get => Contestant::Get,
-            SelectRival::Iperf => Contestant::Iperf,
-            SelectRival::LargestCapacity => Contestant::LargestCapacity,
-            SelectRival::Oracle => Contestant::Oracle,
-        }
-    }
+    /// Another way.
+    Rival(SelectRival),
 }
 
 impl Contestant {
@@ -55,10 +35,10 @@ impl Contestant {
     pub fn run(&self, world: &PathsWorld) -> Timeline {
         match self {
             Contestant::Selector(settings) => select(world, settings),
-            Contestant::LowestPing => of_values(world, |path, at| {
+            Contestant::Rival(SelectRival::LowestPing) => of_values(world, |path, at| {
                 if world.is_up(path, at) { 1.0 / world.rtt(path).secs_f64().max(1e-9) } else { 0.0 }
             }),
-            Contestant::LargestCapacity => {
+            Contestant::Rival(SelectRival::LargestCapacity) => {
                 of_values(
                     world,
                     |path, at| {
@@ -66,13 +46,15 @@ impl Contestant {
                     },
                 )
             }
-            Contestant::Oracle => of_values(world, |path, at| world.free(path, at).bps_f64()),
-            Contestant::Get => by_transfers(world, GET.1, |window, path| {
+            Contestant::Rival(SelectRival::Oracle) => {
+                of_values(world, |path, at| world.free(path, at).bps_f64())
+            }
+            Contestant::Rival(SelectRival::Get) => by_transfers(world, GET.1, |window, path| {
                 let (bytes, took) = window.transfer(path, Some(GET.0), LONGEST_GET);
                 // Without the time to the first byte.
                 (bytes, took - world.rtt(path) * 2)
             }),
-            Contestant::Iperf => by_transfers(world, IPERF.1, |window, path| {
+            Contestant::Rival(SelectRival::Iperf) => by_transfers(world, IPERF.1, |window, path| {
                 let (bytes, took) = window.transfer(path, None, IPERF.0);
                 (bytes, took)
             }),

@@ -41,7 +41,7 @@ impl Selections {
         for (index, spec) in scenario.select.iter().enumerate() {
             let world = Arc::new(world(scenario, index, spec, seed)?);
             let own = (spec.strategy.name(), Contestant::Selector(spec.settings()));
-            let rivals = spec.rivals.iter().map(|rival| (rival.name(), Contestant::from(*rival)));
+            let rivals = spec.rivals.iter().map(|rival| (rival.name(), Contestant::Rival(*rival)));
             let all = std::iter::once(own).chain(rivals);
             jobs.extend(all.map(|(name, contestant)| {
                 let world = Arc::clone(&world);

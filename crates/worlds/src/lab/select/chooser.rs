@@ -7,6 +7,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use headway_lab::Lab;
+use headway_scenario::SelectRival;
 use headway_select::Settings;
 use headway_sim::select::{Contestant, GET, IPERF, LONGEST_GET, Timeline, wire};
 use headway_uml::run_dir::{self, RunDir};
@@ -51,8 +52,12 @@ impl Drop for Select {
 pub(super) fn prepare(lab: &Lab, networks: &[Network], program: &Path) -> Result<Vec<Chooser>, Error> {
     let one = |network: &Network| match network.contestant {
         Contestant::Selector(settings) => Ok(Chooser::Select(Select::new(lab, network, &settings, program)?)),
-        Contestant::Get => Ok(Chooser::Transfers { every: GET.1, size: Some(GET.0), longest: LONGEST_GET }),
-        Contestant::Iperf => Ok(Chooser::Transfers { every: IPERF.1, size: None, longest: IPERF.0 }),
+        Contestant::Rival(SelectRival::Get) => {
+            Ok(Chooser::Transfers { every: GET.1, size: Some(GET.0), longest: LONGEST_GET })
+        }
+        Contestant::Rival(SelectRival::Iperf) => {
+            Ok(Chooser::Transfers { every: IPERF.1, size: None, longest: IPERF.0 })
+        }
         told => Ok(Chooser::Told(told.run(&network.world))),
     };
     networks.iter().map(one).collect()

@@ -45,7 +45,7 @@ pub(super) fn all(scenario: &Scenario, seed: u64) -> Result<Vec<Network>, Error>
         let world = world(scenario, select, spec, seed)?;
         check_outages(select, &world)?;
         let own = (spec.strategy.name(), Contestant::Selector(spec.settings()));
-        let rivals = spec.rivals.iter().map(|rival| (rival.name(), Contestant::from(*rival)));
+        let rivals = spec.rivals.iter().map(|rival| (rival.name(), Contestant::Rival(*rival)));
         for (name, contestant) in std::iter::once(own).chain(rivals) {
             let number = networks.len();
             networks.push(Network {
