@@ -10,6 +10,7 @@ use headway_units::Bytes;
 
 use crate::cancel::Cancellation;
 use crate::error::Error;
+use crate::sim::STEPS;
 use anyhow::Context as _;
 
 /// How to run. By default: one job at a time, no progress reports, no cancellation.
@@ -67,6 +68,13 @@ impl Options<'_> {
         if let Some(report) = self.report {
             report(event);
         }
+    }
+
+    /// Reports how far a run is, from 0 to 1, when `shown` of its [`STEPS`] have been reported.
+    pub(crate) fn report_part(&self, shown: &mut u64, part: f64) {
+        let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
+        self.report_event(Event::Advanced(steps - *shown));
+        *shown = steps;
     }
 }
 

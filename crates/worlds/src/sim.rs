@@ -36,10 +36,8 @@ fn run_once(scenario: &Scenario, seed: u64, limit: Bytes, options: &Options<'_>)
     while more && !options.cancellation.is_cancelled() {
         let before = run.now() - Instant::ZERO;
         more = run.step().with_context(|| format!("stopped after {before} of virtual time"))?;
-        let part = (run.now() - Instant::ZERO).secs_f64() / scenario.duration.secs_f64();
-        let steps = (part * STEPS as f64) as u64;
-        options.report_event(Event::Advanced(steps - shown));
-        shown = steps;
+        let done = run.now() - Instant::ZERO;
+        options.report_part(&mut shown, done.secs_f64() / scenario.duration.secs_f64());
     }
     let events = run.events();
     Ok(Outcome { results: run.finish(), events, wall: begin.elapsed(), invalid_reason: None, files: None })

@@ -42,7 +42,6 @@ use crate::endpoint::{COMMAND, Demand, Plan, PlannedFlow, READY, Role, Sample, n
 use crate::options::{Event, Options};
 use crate::outcome::Outcome;
 use crate::process;
-use crate::sim::STEPS;
 
 /// Lead time from both endpoints being ready to time zero; covers telling them.
 const START_DELAY: Duration = Duration::from_ms(100);
@@ -119,10 +118,7 @@ fn run_once(
         let program = programs.run_due(now() - begin)?;
         let next = change.into_iter().chain(program).map(|next| begin + next).fold(end, Instant::min);
         thread::sleep((next - now()).to_std().min(TICK));
-        let part = (now() - begin).secs_f64() / scenario.duration.secs_f64();
-        let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
-        options.report_event(Event::Advanced(steps - shown));
-        shown = steps;
+        options.report_part(&mut shown, (now() - begin).secs_f64() / scenario.duration.secs_f64());
     }
     programs.end(now() - begin)?;
     if options.cancellation.is_cancelled() {

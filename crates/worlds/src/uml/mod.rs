@@ -19,7 +19,6 @@ use crate::middlebox::COMMAND as MIDDLEBOX;
 use crate::options::{Event, Options};
 use crate::outcome::{Outcome, RunFiles};
 use crate::pool::each_seed;
-use crate::sim::STEPS;
 
 /// The argument that makes a helper run as the program inside a kernel.
 pub(crate) const GUEST: &str = "guest";
@@ -93,11 +92,7 @@ impl<'a> Prepared<'a> {
     fn run_once(&self, seed: u64) -> Result<Outcome, Error> {
         let begin = Clock::now();
         let mut shown = 0;
-        let guest = self.start(seed, |part| {
-            let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
-            self.options.report_event(Event::Advanced(steps - shown));
-            shown = steps;
-        })?;
+        let guest = self.start(seed, |part| self.options.report_part(&mut shown, part))?;
         let results = self.recorded(seed, &guest.report).results();
         let names = written(&guest.plan, guest.folder.path());
         let files = (!names.is_empty()).then_some(RunFiles { folder: guest.folder, names });

@@ -23,9 +23,8 @@ use self::users::Served;
 use super::{TICK, results};
 use crate::endpoint::now;
 use crate::error::Error;
-use crate::options::{Event, Options};
+use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::sim::STEPS;
 
 /// One who chooses, with paths and users of his own.
 struct Stage<'a> {
@@ -129,10 +128,7 @@ fn watch(scenario: &Scenario, begin: Instant, ended: &AtomicBool, options: &Opti
     let mut shown = 0;
     while now() < end && !options.cancellation.is_cancelled() && !ended.load(Ordering::Relaxed) {
         thread::sleep((end - now()).to_std().min(TICK));
-        let part = (now() - begin).secs_f64() / scenario.duration.secs_f64();
-        let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
-        options.report_event(Event::Advanced(steps - shown));
-        shown = steps;
+        options.report_part(&mut shown, (now() - begin).secs_f64() / scenario.duration.secs_f64());
     }
 }
 
