@@ -47,6 +47,10 @@ impl Set {
         Set(std::array::from_fn(|at| self.0[at] | other.0[at]))
     }
 
+    fn within(&self, other: &Set) -> Set {
+        Set(std::array::from_fn(|at| self.0[at] & other.0[at]))
+    }
+
     /// Returns how many flows it has, of which some may share a bit (linear counting; Whang and others, "A
     /// linear-time probabilistic counting algorithm", 1990).
     fn flows(&self) -> f64 {
@@ -74,6 +78,9 @@ fn hash(key: &Key) -> u64 {
 /// The edge at the other end, and what this one tells it.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
+    /// The flows of this edge that share.
+    shares: PerSide<Set>,
+    /// Those of them that use what they have.
     own: PerSide<Set>,
     /// What it has told last, and when: by the sides of this edge.
     theirs: Option<(Instant, PerSide<Set>)>,
@@ -82,9 +89,12 @@ pub struct Peer {
 impl Peer {
     /// Takes the flows of this edge, as they were judged.
     pub(crate) fn look(&mut self, judged: &[Judged]) {
-        self.own = PerSide::default();
-        for one in judged.iter().filter(|one| one.shares() && one.unused[one.main_side] <= IDLE) {
-            self.own[one.main_side].add(&one.seen.key);
+        (self.shares, self.own) = Default::default();
+        for one in judged.iter().filter(|one| one.shares()) {
+            self.shares[one.main_side].add(&one.seen.key);
+            if one.unused[one.main_side] <= IDLE {
+                self.own[one.main_side].add(&one.seen.key);
+            }
         }
     }
 
@@ -111,7 +121,8 @@ impl Peer {
     /// Returns the part of the link that the flows of this edge have together towards a side.
     fn part(&self, now: Instant, side: Side) -> f64 {
         let Some((_, theirs)) = self.theirs.filter(|_| self.is_heard(now)) else { return 1.0 };
-        let own = self.own[side];
+        // One that the other edge holds to less than it would have here counts as well.
+        let own = self.own[side].with(&self.shares[side].within(&theirs[side]));
         let all = own.with(&theirs[side]).flows();
         // Without flows of its own it has what one flow would have.
         if all > 0.0 { (own.flows().max(1.0) / all).clamp(LEAST, 1.0) } else { 1.0 }
@@ -143,8 +154,8 @@ mod tests {
 
     fn pair(own: Set, theirs: Set) -> [f64; 2] {
         let now = Instant::from_ns(1_000_000_000);
-        let mut here = Peer { own: PerSide([own, Set::default()]), theirs: None };
-        let mut there = Peer { own: PerSide([Set::default(), theirs]), theirs: None };
+        let mut here = Peer { own: PerSide([own, Set::default()]), ..Peer::default() };
+        let mut there = Peer { own: PerSide([Set::default(), theirs]), ..Peer::default() };
         there.hear(now, &here.message());
         here.hear(now, &there.message());
         [here.part(now, Side::Lan), there.part(now, Side::Wan)]
@@ -167,8 +178,20 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_that_the_other_edge_holds_counts_here_too() {
+        let now = Instant::from_ns(1_000_000_000);
+        let (own, shares) = (PerSide::both(set(0..1)), PerSide::both(set(0..3)));
+        // Two of three flows use little of what they have here, because they have less there.
+        let mut here = Peer { own, shares, theirs: None };
+        let there = Peer { own: PerSide::both(set(1..7)), ..Peer::default() };
+        here.hear(now, &there.message());
+        let part = here.part(now, Side::Lan);
+        assert!((part - 3.0 / 7.0).abs() < 0.02, "{part}");
+    }
+
+    #[test]
     fn what_was_heard_is_forgotten_and_no_message_asks_for_nothing() {
-        let mut peer = Peer { own: PerSide::both(set(0..3)), theirs: None };
+        let mut peer = Peer { own: PerSide::both(set(0..3)), ..Peer::default() };
         let heard = Instant::from_ns(5_000_000_000);
         peer.hear(heard, &[0xff; TOLD]);
         for side in Side::BOTH {
