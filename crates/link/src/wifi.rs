@@ -28,6 +28,9 @@ const FRAME_OVERHEAD: u64 = 36;
 const BASIC_RATES: [u64; 3] = [24_000_000, 12_000_000, 6_000_000];
 /// Contention window of the first attempt, in slots.
 pub const WINDOW: u32 = 16;
+/// While the channel is idle for no longer, stations contend for it: DIFS and the longest backoff of a first attempt
+/// (ns). Nobody could send more then, so it counts as busy.
+pub const CONTENDED: u64 = DIFS + (WINDOW as u64 - 1) * SLOT;
 /// How often it doubles: to 1024 slots.
 pub const DOUBLINGS: u32 = 6;
 
@@ -165,8 +168,9 @@ impl Channel {
             Some(contender.station.exchange(contender.size?))
         });
         let time = times.max().unwrap_or_default();
+        let gap = Some(now - self.edge).filter(|gap| *gap <= CONTENDED).unwrap_or_default();
         self.edge = now + time;
-        self.contenders.iter_mut().for_each(|contender| contender.heard.busy += time);
+        self.contenders.iter_mut().for_each(|contender| contender.heard.busy += gap + time);
     }
 
     fn end(&mut self, sent: &mut Vec<Sent>) {
