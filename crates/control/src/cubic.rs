@@ -35,7 +35,8 @@ const SETTLING: Duration = Duration::from_ms(1000);
 #[derive(Clone, Debug, Default)]
 pub struct Cubic {
     window: Window,
-    hystart: HyStart,
+    /// None where it is off.
+    hystart: Option<HyStart>,
     /// The window before the last reduction, less if it was smaller than the one before (fast
     /// convergence); 0 if none.
     last_max: u32,
@@ -124,7 +125,7 @@ impl Cubic {
     pub(crate) fn new(start: &Start) -> Cubic {
         Cubic {
             window: Window::new(start.window),
-            hystart: HyStart::new(start.paced),
+            hystart: start.hystart.then(|| HyStart::new(start.paced)),
             count: MIN_COUNT,
             computed: (0, 0.0),
             ..Cubic::default()
@@ -138,7 +139,10 @@ impl Cubic {
         }
         let min_rtt = self.min_rtt.map_or(rtt, |least| least.min(rtt));
         self.min_rtt = Some(min_rtt);
-        if self.window.in_slow_start() && self.hystart.path_is_full(ack, self.window.size, rtt, min_rtt) {
+        if self.window.in_slow_start()
+            && let Some(hystart) = &mut self.hystart
+            && hystart.path_is_full(ack, self.window.size, rtt, min_rtt)
+        {
             self.window.ssthresh = self.window.size;
         }
     }
@@ -211,7 +215,9 @@ impl Controller for Cubic {
     /// Resets all knowledge of the path, as Linux does after an RTO.
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
         self.window.restart(self.after_reduction(), already_reduced);
-        self.hystart.reset();
+        if let Some(hystart) = &mut self.hystart {
+            hystart.reset();
+        }
         self.last_max = 0;
         self.min_rtt = None;
         self.epoch = None;
@@ -341,6 +347,16 @@ mod tests {
         run(&mut cubic, rtt, rtt * 10, |_, _| ());
         let growth = cubic.window() / before;
         assert!((growth / 1.05_f64.powi(10) - 1.0).abs() < 0.05, "{growth}");
+    }
+
+    #[test]
+    fn without_hystart_the_window_doubles_until_something_is_lost() {
+        let mut cubic = Cubic::new(&Start { hystart: false, ..start(10) });
+        // As above. ACKs at w / RTT that each add a segment: e times the window per round trip.
+        run(&mut cubic, Duration::from_ms(40), Duration::from_ms(120), |_, _| ());
+        let growth = cubic.window() / 10.0;
+        assert!((growth / 3.0_f64.exp() - 1.0).abs() < 0.05, "{growth}");
+        assert_eq!(cubic.ssthresh(), f64::INFINITY);
     }
 
     #[test]

@@ -251,6 +251,8 @@ pub struct Start {
     pub wire: u32,
     /// Whether the transport paces, that is, spreads segments over the round trip.
     pub paced: bool,
+    /// Whether CUBIC leaves slow start where HyStart finds the path full.
+    pub hystart: bool,
     /// Whether controllers round as Linux does; DCTCP then reduces by whole segments and
     /// estimates in ten bits.
     pub linux_rounding: bool,
@@ -272,6 +274,7 @@ impl Start {
         mss: 1448,
         wire: 1538,
         paced: false,
+        hystart: true,
         linux_rounding: false,
         seed: 1,
         line: None,

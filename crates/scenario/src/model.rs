@@ -284,6 +284,19 @@ pub struct FlowSpec {
     /// Whether the sender paces segments over the RTT; default no.
     #[serde(default)]
     pub pacing: bool,
+    /// Whether the ends negotiate SACK, for all flows from that host; default yes.
+    #[serde(default = "yes")]
+    pub sack: bool,
+    /// Whether losses are found by time (RACK, RFC 8985), for all flows from that host; default yes. If not, by
+    /// SACKed segments (RFC 6675), as before Linux 4.18.
+    #[serde(default = "yes")]
+    pub rack: bool,
+    /// Whether windows come down by proportional rate reduction (RFC 6937), and not at once; default yes.
+    #[serde(default = "yes")]
+    pub prr: bool,
+    /// Whether `cubic` has HyStart, in the kernel for all flows; default yes.
+    #[serde(default = "yes")]
+    pub hystart: bool,
     /// Whether the host uses segmentation offload, so that segments leave in bursts; default yes.
     #[serde(default = "yes")]
     pub offload: bool,

@@ -245,6 +245,9 @@ const FLOW: &[Row<FlowSpec>] = rows! { FlowSpec, flow;
         "arrivals" if flow.arrivals.is_some(),
         "ecn" if flow.ecn == EcnMode::Ect1,
         "ack-every" if flow.ack_every > 2;
+    "`sack`, `rack`", ["no", "no", "yes"], "sack" if !flow.sack, "rack" if !flow.rack;
+    "`hystart`", ["yes", "no", "yes"], "hystart" if !flow.hystart;
+    "`prr`", ["yes", "no", "no"], "prr" if !flow.prr;
     "`model`", ["yes", "no", "no"], "model" if flow.model.is_some();
     "`chunk`, `pause`", ["yes", "yes", "no"], "chunk" if flow.chunk.is_some();
     "`pacing`", ["yes", "with `gaps = \"byte-clock\"`", "yes"];

@@ -216,6 +216,8 @@ fn tcp_config(
         ecn: ecn(spec.ecn),
         ect1: spec.ecn == EcnMode::Ect1,
         pacing: spec.pacing,
+        prr: spec.prr,
+        hystart: spec.hystart,
         // A NIC that segments would repeat one congestion header in all segments.
         burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },
         linux_rounding: true,

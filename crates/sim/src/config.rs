@@ -253,6 +253,11 @@ pub struct TcpConfig {
     /// Whether segments, or bursts of them, are paced: at twice the window per RTT in slow start and 1.2
     /// times in congestion avoidance, unless the controller sets a rate. BBR is always paced.
     pub pacing: bool,
+    /// Whether a window comes down by proportional rate reduction (RFC 6937), as far as the controller lets
+    /// it; if not, at once.
+    pub prr: bool,
+    /// Whether CUBIC has HyStart.
+    pub hystart: bool,
     /// How many segments are sent back to back.
     pub burst: Burst,
     /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux;
@@ -303,6 +308,8 @@ impl TcpConfig {
             ecn: Ecn::Off,
             ect1: false,
             pacing: false,
+            prr: true,
+            hystart: true,
             burst: Burst::Host,
             linux_rounding: true,
             nic: None,

@@ -387,6 +387,11 @@ impl<'a> Network<'a> {
             EcnMode::Off | EcnMode::Classic if controller == "reno" => "cubic",
             EcnMode::Off | EcnMode::Classic => "reno",
         };
+        for (name, is_on) in [("sack", spec.sack), ("recovery", spec.rack)] {
+            if !is_on {
+                self.plan.nodes[from].settings.push((format!("net/ipv4/tcp_{name}"), "0".to_owned()));
+            }
+        }
         if let Some(first) = there.first().filter(|_| !spec.offload || is_explicit) {
             let hop = &self.hops[*first];
             // Makes TCP send one segment at a time.

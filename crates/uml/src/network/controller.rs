@@ -8,6 +8,8 @@ use headway_units::{Rate, WIRE_OVERHEAD};
 
 use super::{explicit, rapid};
 
+/// The parameter that turns HyStart off, at once and for all connections.
+const HYSTART: &str = "/sys/module/tcp_cubic/parameters/hystart";
 /// The parameter by which the next connection that gets a controller has such a window.
 const NEXT_FRACTION: &str = "/sys/module/headway_fraction/parameters/on";
 
@@ -38,6 +40,9 @@ pub(super) fn controller(
         FlowController::Known(Kind::Xcp(parameters)) => explicit::xcp(parameters),
         FlowController::Known(Kind::Rcp(parameters)) => explicit::rcp(parameters),
         FlowController::Known(Kind::Rapid(parameters)) => rapid::controller(parameters, spec, scenario, line),
+        FlowController::Known(Kind::Cubic) if !spec.hystart => {
+            ("cubic".to_owned(), vec![(PathBuf::from(HYSTART), "0".to_owned())])
+        }
         FlowController::Known(kind) => (kind.to_string(), Vec::new()),
         FlowController::Kernel(controller) => {
             let next = (PathBuf::from(NEXT_FRACTION), "2".to_owned());

@@ -231,6 +231,16 @@ fn a_flow_of_rapid_has_microseconds_both_ways_and_a_receiver_that_compresses_no_
 }
 
 #[test]
+fn what_a_flow_does_without_is_off_in_the_kernel() {
+    let plan = planned("", "controller = \"cubic\"\nsack = false\nrack = false\nhystart = false").unwrap();
+    let flow = &plan.flows[0];
+    let off = |name: &str| (format!("net/ipv4/tcp_{name}"), "0".to_owned());
+    assert_eq!(plan.nodes[flow.from].settings, [off("sack"), off("recovery")]);
+    let [(file, value)] = &flow.parameters[..] else { panic!("{:?}", flow.parameters) };
+    assert!(file.ends_with("tcp_cubic/parameters/hystart") && value == "0");
+}
+
+#[test]
 fn a_card_stands_at_the_last_device_before_its_host() {
     for link in ["", "delay = \"5 ms\"", "delay = \"5 ms\"\nloss = 0.1"] {
         let plan = planned(link, "controller = \"reno\"\n[host.b]\ncoalescing = \"120 us\"").unwrap();

@@ -129,6 +129,7 @@ fn start_of(config: &TcpConfig, seed: u64) -> Start {
         mss: config.mss,
         wire: config.mss + SEGMENT_OVERHEAD + config.header_bytes(),
         paced: config.pacing,
+        hystart: config.hystart,
         linux_rounding: config.linux_rounding,
         seed,
         line: config.line.map(|line| line.rate),
@@ -185,7 +186,7 @@ impl Sender {
             departures: Departures::new(),
             scoreboard: Scoreboard::default(),
             rack: Rack::new(),
-            prr: Prr::new(1),
+            prr: Prr::new(1, !config.prr),
             tlp: Tlp::new(),
             undo: Undo::default(),
             bursts: Bursts::new(

@@ -94,7 +94,7 @@ impl Sender {
         self.counters.reductions += 1;
         let cause = if self.state == State::Recovery { Congestion::Loss } else { Congestion::Mark };
         // PRR starts from the target of the last reduction, even if that recovery ends with this ACK.
-        self.prr = Prr::new(self.controller.flight_limit());
+        self.prr = self.prr.anew(self.controller.flight_limit());
         self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
         self.cwr = self.ecn != Ecn::Off;
     }
