@@ -218,6 +218,24 @@ static void fraction_undo(struct sock *sk)
 		leave(sk);
 }
 
+/*
+ * Whether the congestion control may grow for this ack: above two segments C scales its growth as
+ * well, as it gets that share of the acks. Otherwise a window that rises above two segments grows a
+ * hundred times as fast as those below, and takes the link.
+ */
+static bool may_grow(struct sock *sk, u32 acked)
+{
+	struct ls_state *ls = &fraction_of(sk)->ls;
+
+	if (tcp_in_slow_start(tcp_sk(sk)) || tcp_in_cwnd_reduction(sk))
+		return true;
+	ls->credit += (u64)acked * ls->scale;
+	if (ls->credit < (u64)acked << LS_SCALE_BITS)
+		return false;
+	ls->credit -= (u64)acked << LS_SCALE_BITS;
+	return true;
+}
+
 static bool fraction_ack(struct sock *sk, const struct rate_sample *rs)
 {
 	struct fraction *f = fraction_of(sk);
@@ -242,7 +260,7 @@ static bool fraction_ack(struct sock *sk, const struct rate_sample *rs)
 	ls_smooth(ls, ack.rtt, LS_RTT_SHIFT);
 	ls_count_marks(ls, &config, &ack);
 	if (!tp->fraction_below)
-		return false;
+		return !may_grow(sk, ack.acked);
 	before = ls->window;
 	if (hw_cut_for_mark(&ls->cut, ack.marked, ack.una, ack.next)) {
 		reduce_to(sk, before, reduced(sk, before));
