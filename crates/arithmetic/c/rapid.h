@@ -65,8 +65,8 @@ HW_INLINE void rapid_init(struct rapid *rapid, const struct rapid_config *config
 {
 	*rapid = (struct rapid){ .phase = RAPID_STEADY };
 	rapid_acks_restart(&rapid->acks);
-	rapid_set_rate(rapid, config, RAPID_MIN_RATE);
-	if (config->flags & RAPID_LITERAL_START)
+	rapid_set_rate(rapid, config, config->flags & RAPID_LINE_START ? config->line : RAPID_MIN_RATE);
+	if (config->flags & (RAPID_LITERAL_START | RAPID_LINE_START))
 		return;
 	if (rtt)
 		rapid_set_rate(rapid, config, 2 * RAPID_START_WINDOW * config->packet * RAPID_BIT_NS / rtt);

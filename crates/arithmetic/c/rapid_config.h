@@ -94,6 +94,8 @@ enum rapid_flag {
 	RAPID_RELATIVE = 64,
 	/* R_avg falls as slowly as it rises while no packets queue. */
 	RAPID_SLOW_FALL = 128,
+	/* Starts with the line rate and whole p-streams: what a sender does that found it free. */
+	RAPID_LINE_START = 256,
 };
 
 /* The published settings (2.12). */

@@ -241,6 +241,13 @@ fn the_literal_start_is_at_100_kbps_with_whole_streams() {
 }
 
 #[test]
+fn a_start_at_the_line_rate_is_no_start_up() {
+    let flags = flags::LINE_START;
+    let rapid = Rapid::new(Config { flags, ..config(Preset::Default) }, 30_000_000);
+    assert_eq!((rapid.rate(), rapid.is_starting()), (LINE, false));
+}
+
+#[test]
 fn start_up_ends_at_a_loss_and_at_a_timeout() {
     let starting_after = |flags, end: fn(&mut Rapid)| {
         let mut rapid = Rapid::new(Config { flags, ..config(Preset::Default) }, 30_000_000);

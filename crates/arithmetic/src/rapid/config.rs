@@ -31,6 +31,8 @@ pub mod flags {
     pub const RELATIVE: u32 = 64;
     /// The rate falls as slowly as it rises while no packets queue.
     pub const SLOW_FALL: u32 = 128;
+    /// Starts at the line rate with whole p-streams.
+    pub const LINE_START: u32 = 256;
 }
 
 /// The rise and the fall of a receive gap that make it a spike, in ns, up to 2^31.

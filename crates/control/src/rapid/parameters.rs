@@ -85,8 +85,9 @@ impl fmt::Display for Ratio {
 const EXAMPLE_RATE: Rate = Rate::from_bps(1_000_000_000);
 
 /// The words that set a switch, with it.
-const SWITCHES: [(&str, u32); 3] = [
+const SWITCHES: [(&str, u32); 4] = [
     ("start=literal", flags::LITERAL_START),
+    ("start=line", flags::LINE_START),
     ("length=total", flags::TOTAL_LENGTH),
     ("denoise=window", flags::WINDOW_ONLY),
 ];

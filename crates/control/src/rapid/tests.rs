@@ -205,6 +205,7 @@ fn parameters_print_as_they_are_read() {
         "published,tau=10ms,kd=1/3",
         "tau=5ms,kd=1,gamma=1,n=4x48,range=30/100,margin=1/100,coarse=20us/10us,fine=1500ns/1us,window=1",
         "coalescing=0ms,start=literal,length=total,denoise=window,censored=fall,open=ignore",
+        "published,start=line",
     ] {
         let name = if text.is_empty() { "rapid".to_owned() } else { format!("rapid:{text}") };
         let kind: Kind = name.parse().expect(text);
