@@ -68,9 +68,7 @@ int hw_leave_by_line(struct __sk_buff *packet)
 		departure = bpf_sk_storage_get(&gap_departures, sk, 0, 0);
 		if (!departure)
 			return TCX_NEXT;
-		/* What TCP sends without a decision about it, such as a segment sent again, is due as it leaves. */
-		head.due = departure->due ? departure->due : bpf_ktime_get_ns();
-		departure->due = 0;
+		head.due = take_departure(departure, bpf_ktime_get_ns());
 	}
 	if (bpf_skb_change_head(packet, sizeof(head), 0))
 		return TCX_NEXT;

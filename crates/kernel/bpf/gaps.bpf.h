@@ -10,9 +10,13 @@
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
 
-/* Of the next segment, in ns of CLOCK_MONOTONIC; 0 if nobody has said it. */
+/* Of a connection, in ns of CLOCK_MONOTONIC. */
 struct gap_departure {
+	/* When the next segment is due; 0 if its controller was not asked. */
 	u64 due;
+	/* When the latest one was due, and the gap of those after it about which the controller is not asked. */
+	u64 last;
+	u64 gap;
 };
 
 struct {
@@ -35,16 +39,38 @@ static __always_inline u64 most_late(u64 timers)
 	return fills_gaps ? timers + GAP_SLACK : timers;
 }
 
-/* The segment that the socket is about to send is due at `due`. */
-static __always_inline void note_departure(struct sock *sk, u64 due)
+/* The segment that the socket is about to send is due at `due`, 0 if that is not decided now, and others follow
+ * it at a distance of `gap`. */
+static __always_inline void note_departure(struct sock *sk, u64 due, u64 gap)
 {
 	struct gap_departure *departure;
 
 	if (!fills_gaps)
 		return;
 	departure = bpf_sk_storage_get(&gap_departures, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (departure)
-		departure->due = due;
+	if (!departure)
+		return;
+	departure->due = due;
+	if (due)
+		departure->gap = gap;
+}
+
+/*
+ * Returns when a segment is due that leaves at `now`. TCP sends some without asking its controller, five in a
+ * thousand, most while the host is late, and then as fast as it can. They follow the one before at its gap, and
+ * controllers count them as if they had been asked.
+ */
+static __always_inline u64 take_departure(struct gap_departure *departure, u64 now)
+{
+	u64 due = departure->due;
+
+	if (!due) {
+		due = departure->gap ? departure->last + departure->gap : now;
+		due = due + GAP_SLACK < now ? now - GAP_SLACK : due;
+	}
+	departure->due = 0;
+	departure->last = due;
+	return due;
 }
 
 #endif

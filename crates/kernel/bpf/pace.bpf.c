@@ -64,17 +64,17 @@ u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
 	const u64 now = tp->tcp_clock_cache;
 	const u64 gap = options.gap;
 
-	/* Attempts that come to nothing do not count: a segment has left when the numbers advance. */
-	if (pace->snd_nxt != tp->snd_nxt)
-		pace->due += gap;
+	/* Attempts that come to nothing do not count: segments have left when the numbers advance. */
+	pace->due += (tp->snd_nxt - pace->snd_nxt + tp->mss_cache - 1) / tp->mss_cache * gap;
 	pace->snd_nxt = tp->snd_nxt;
+	note_departure(sk, 0, 0);
 	pace_set_window(tp);
 	if (tp->tcp_wstamp_ns > now)
 		return 1;
 	/* After a stall the schedule is not caught up with, as with Rapid. */
 	if (tp->data_segs_out < UNPACED || pace->due + most_late(gap) < now)
 		pace->due = now;
-	note_departure(sk, pace->due);
+	note_departure(sk, pace->due, gap);
 	pace_set_rate(sk, pace->due + gap > now ? pace->due + gap - now : 1, now);
 	return 1;
 }

@@ -208,6 +208,11 @@ static __always_inline void rapid_note(struct tcp_sock *tp, struct rapid_connect
 		const hw_u32 bytes = (hw_u32)hw_min(next - c->snd_nxt, mss);
 
 		c->snd_nxt += bytes;
+		if (fills_gaps && !c->leaving && c->departures.departed) {
+			/* TCP did not ask: it takes its place in the schedule (gaps.bpf.h). */
+			c->attempted = rapid_due(&c->departures, &c->rapid, &c->config, tp->tcp_clock_cache, 0);
+			c->leaving = 1;
+		}
 		rapid_add_sent(c, c->snd_nxt, 0, bytes == mss, c->attempted);
 	}
 	c->snd_nxt = next;
@@ -280,7 +285,7 @@ static __always_inline void rapid_plan(struct sock *sk, struct rapid_connection 
 	c->leaving = 1;
 	if (fills_gaps)
 		c->attempted = c->departures.due;
-	note_departure(sk, c->departures.due);
+	note_departure(sk, c->departures.due, rapid_gap(&c->departures.stream, c->departures.index));
 	c->idle = lost ? lost == 1 && !new : new <= tp->mss_cache;
 	rapid_set_pace(sk, c, now);
 }
@@ -297,7 +302,7 @@ u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
 	rapid_note(tcp_sk(sk), c);
 	c->attempted = tcp_sk(sk)->tcp_clock_cache;
 	/* What is no probe is held up as long as probes are, or these would seem to meet a queue. */
-	note_departure(sk, c->attempted);
+	note_departure(sk, tcp_sk(sk)->data_segs_out < UNPACED ? c->attempted : 0, 0);
 	if (tcp_sk(sk)->data_segs_out >= UNPACED)
 		rapid_plan(sk, c);
 	return 1;
