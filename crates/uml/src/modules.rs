@@ -31,9 +31,9 @@ const LS_HEADERS: [(&str, &str); 6] = [
 ];
 
 /// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD,
-/// the engine of windows below two segments, explicit routers with the ends of their connections, Rapid, and
-/// the cards of receivers.
-pub const OWN_MODULES: [Module; 8] = [
+/// the engine of windows below two segments, explicit routers with the ends of their connections, Rapid,
+/// the cards of receivers, and lines that PAUSE frames fill.
+pub const OWN_MODULES: [Module; 9] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },
     Module { name: "headway_ls", text: include_str!("../linux/modules/headway_ls.c"), headers: &LS_HEADERS },
@@ -58,4 +58,5 @@ pub const OWN_MODULES: [Module; 8] = [
         headers: &RAPID_HEADERS,
     },
     Module { name: "headway_card", text: include_str!("../linux/modules/headway_card.c"), headers: &[] },
+    Module { name: "headway_line", text: include_str!("../linux/modules/headway_line.c"), headers: &[] },
 ];

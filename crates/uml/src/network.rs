@@ -12,6 +12,7 @@ mod card;
 mod check;
 mod controller;
 mod explicit;
+mod line;
 mod middleboxes;
 mod programs;
 mod rapid;
@@ -296,13 +297,13 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Connects two devices of a namespace like one wire.
+    /// Connects two devices of a namespace like one wire, except for frames to the station at its end.
     fn pass_on(&mut self, one: &(usize, String), other: &(usize, String)) {
         let node = &mut self.plan.nodes[one.0];
         for (entry, exit) in [(one, other), (other, one)] {
             node.tc.push(format!("qdisc add dev {} clsact", entry.1));
             node.tc.push(format!(
-                "filter add dev {} ingress matchall action mirred egress redirect dev {}",
+                "filter add dev {} ingress protocol ip matchall action mirred egress redirect dev {}",
                 entry.1, exit.1
             ));
         }
@@ -392,7 +393,11 @@ impl<'a> Network<'a> {
                 self.plan.nodes[from].settings.push((format!("net/ipv4/tcp_{name}"), "0".to_owned()));
             }
         }
-        if let Some(first) = there.first().filter(|_| !spec.offload || is_explicit) {
+        let is_filled = line::is_filled(spec);
+        if is_filled {
+            self.fill_line(group, line, &there)?;
+        }
+        if let Some(first) = there.first().filter(|_| !spec.offload || is_explicit || is_filled) {
             let hop = &self.hops[*first];
             // Makes TCP send one segment at a time.
             self.plan.nodes[hop.node].ip.push(format!("link set dev {} gso_max_segs 1", hop.device));

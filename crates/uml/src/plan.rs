@@ -45,6 +45,11 @@ pub struct Plan {
     pub offloads: bool,
 }
 
+impl Plan {
+    /// Name of the file in the plan's folder with what has left over each line that PAUSE frames fill.
+    pub const LINES: &str = "lines.csv";
+}
+
 /// A network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlannedNode {
@@ -58,6 +63,8 @@ pub struct PlannedNode {
     pub red: Vec<PlannedRed>,
     /// Cards of receivers at the other end of a device.
     pub cards: Vec<PlannedCard>,
+    /// Lines that PAUSE frames fill.
+    pub lines: Vec<PlannedLine>,
     /// Links with an explicit router.
     pub routers: Vec<PlannedRouter>,
     /// Routes with microsecond timestamps, which `ip` cannot make.
@@ -111,6 +118,19 @@ pub struct PlannedCard {
     pub acks: bool,
     /// Seed of its random numbers.
     pub seed: u64,
+}
+
+/// The line of a sender, filled with PAUSE frames: the module `headway_line` at its first device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedLine {
+    /// The device.
+    pub device: String,
+    /// Rate of the line.
+    pub rate: Rate,
+    /// How long packets are held.
+    pub held: Duration,
+    /// Largest frame on the wire.
+    pub largest: Bytes,
 }
 
 /// A link with an explicit router: the module `headway_router`, below a root discipline.

@@ -259,3 +259,58 @@ fn what_the_kernel_cannot_do_is_refused_by_its_key() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("flow[0].gaps"), "{said}");
 }
+
+/// A flow of a constant rate over a line of 1 Gb/s that PAUSE frames fill.
+const FILLED: &str = r#"
+duration = "200 ms"
+warmup = "100 ms"
+[[link]]
+from = "sender"
+to = "receiver"
+rate = "500 Mb/s"
+delay = "5 ms"
+[[flow]]
+from = "sender"
+to = "receiver"
+controller = "fixed-rate:100 Mb/s"
+pacing = true
+line = "1 Gb/s"
+gaps = "byte-clock"
+"#;
+
+/// When full packets left into a link, in ns, from a capture with stamps of ns.
+fn departures(capture: &[u8]) -> Vec<i64> {
+    let mut times = Vec::new();
+    let mut rest = &capture[24..];
+    while rest.len() >= 16 {
+        let word = |at: usize| i64::from(u32::from_le_bytes(rest[at..at + 4].try_into().unwrap()));
+        times.extend((word(12) == 1514).then_some(word(0) * 1_000_000_000 + word(4)));
+        rest = &rest[16 + word(8) as usize..];
+    }
+    times
+}
+
+/// rapid F6 to F8 and F10: what fills a line is the time between segments, and the first hop drops it.
+#[test]
+fn pause_frames_make_gaps_that_are_exact_and_end_at_the_first_hop() {
+    if !has_kernel() {
+        return;
+    }
+    let run = Try::new(FILLED);
+    let summary = run.summary(&["--pcap"]);
+    let lines = std::fs::read_to_string(run.path("out/lines.csv")).unwrap();
+    let counts = lines.lines().nth(1).unwrap().split(',').skip(1).map(|count| count.parse().unwrap());
+    let [segments, segment_bytes, pauses, pause_bytes, dropped] = counts.collect::<Vec<u64>>()[..] else {
+        panic!("{lines}")
+    };
+    assert!(segments > 1_500 && pauses - dropped <= 1, "{lines}");
+    assert!((88 * pauses..=1538 * pauses).contains(&pause_bytes), "{lines}");
+    // The line is full: 15380 bytes of it a segment, and at most 30 ms for the handshake.
+    let excess = segment_bytes + pause_bytes - 15_380 * segments;
+    assert!(excess < 3_750_000, "{lines}");
+    assert_eq!(summary["links"][0]["cross_bps"], 0);
+    // After the first windows 1538 bytes take 123040 ns at 100 Mb/s.
+    let times = departures(&std::fs::read(run.path("out/sender-receiver.pcap")).unwrap());
+    let gaps: Vec<i64> = times.windows(2).skip(200).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.len() > 1_000 && gaps.iter().all(|gap| *gap == 123_040), "{gaps:?}");
+}

@@ -8,6 +8,7 @@ mod card;
 mod device;
 mod events;
 mod flow;
+mod line;
 mod middlebox;
 mod netlink;
 mod option;
@@ -154,6 +155,7 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     for control in router::records(guest.events.zero())? {
         tell(guest.report, &Line::Control(control))?;
     }
+    line::write_counts(&plan, place)?;
     guest.captures.iter_mut().try_for_each(Capture::finish)?;
     for middlebox in middleboxes {
         tell(guest.report, &Line::Middlebox(middlebox.end()?))?;

@@ -118,6 +118,9 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
         for card in &node.cards {
             super::card::install(card)?;
         }
+        for line in &node.lines {
+            super::line::install(line)?;
+        }
         for route in &node.routes {
             super::route::add(route)?;
         }

@@ -26,9 +26,10 @@ pub(super) fn wants_microseconds(spec: &FlowSpec) -> bool {
 
 /// Rejects what the module does not have.
 pub(super) fn check(index: usize, spec: &FlowSpec) -> Result<(), ConfigError> {
-    if (is_rapid(spec) || spec.pacing) && spec.gaps != Mechanism::Exact {
+    if (is_rapid(spec) || spec.pacing) && !matches!(spec.gaps, Mechanism::Exact | Mechanism::ByteClock) {
         let key = format!("flow[{index}].gaps");
-        return Err(ConfigError::new(&key, "the kernel in virtual time makes gaps exactly; use `--on sim`"));
+        let what = "the kernel in virtual time makes gaps exactly or by `byte-clock`; use `--on sim`";
+        return Err(ConfigError::new(&key, what));
     }
     Ok(())
 }

@@ -132,10 +132,11 @@ struct Guest {
     report: Report,
 }
 
-/// Returns the captures and program outputs that exist; a run interrupted early may not have
+/// Returns the captures, program outputs and counts of lines that exist; a run interrupted early may not have
 /// created all of them.
 fn written(plan: &Plan, folder: &Path) -> Vec<String> {
     let captures = plan.directions.iter().filter_map(|direction| direction.capture.clone());
     let outputs = (0..plan.programs.len()).flat_map(PlannedProgram::outputs);
-    captures.chain(outputs).filter(|name| folder.join(name).exists()).collect()
+    let lines = Some(Plan::LINES.to_owned());
+    captures.chain(outputs).chain(lines).filter(|name| folder.join(name).exists()).collect()
 }
