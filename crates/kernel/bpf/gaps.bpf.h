@@ -39,8 +39,8 @@ static __always_inline u64 most_late(u64 timers)
 	return fills_gaps ? timers + GAP_SLACK : timers;
 }
 
-/* The segment that the socket is about to send is due at `due`, 0 if that is not decided now, and others follow
- * it at a distance of `gap`. */
+/* The segment that the socket is about to send is due at `due`, 0 if that is not decided now, and others
+ * follow it at a distance of `gap`. */
 static __always_inline void note_departure(struct sock *sk, u64 due, u64 gap)
 {
 	struct gap_departure *departure;
@@ -56,9 +56,9 @@ static __always_inline void note_departure(struct sock *sk, u64 due, u64 gap)
 }
 
 /*
- * Returns when a segment is due that leaves at `now`. TCP sends some without asking its controller, five in a
- * thousand, most while the host is late, and then as fast as it can. They follow the one before at its gap, and
- * controllers count them as if they had been asked.
+ * Returns when a segment is due that leaves at `now`. TCP sends some without asking its controller, five in
+ * a thousand, most while the host is late, and then as fast as it can. They follow the one before at its gap,
+ * and controllers count them as if they had been asked.
  */
 static __always_inline u64 take_departure(struct gap_departure *departure, u64 now)
 {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A qdisc that is the line of a host, on which PAUSE frames fill the time between packets (rapid 2.3): frames
- * follow one another without a pause, so the bytes between two packets are the time between them.
+ * A qdisc that is the line of a host, on which PAUSE frames fill the time between
+ * packets (rapid 2.3): frames follow one another without a pause, so the bytes
+ * between two packets are the time between them.
  *
- * Packets come when TCP's timer hands them over, and leave a fixed time later. The module is the switch at the
- * other end of the line, too, which drops PAUSE frames.
+ * Packets come when TCP's timer hands them over, and leave a fixed time later. The
+ * module is the switch at the other end of the line, too, which drops PAUSE frames.
  *
- * TCA_OPTIONS has one attribute, of type 1: struct options. /proc/headway_line has a line for each such qdisc, in
- * the order of their making: packets, their bytes on the wire, PAUSE frames, their bytes, and how many of these the
- * switch has dropped.
+ * TCA_OPTIONS has one attribute, of type 1: struct options. /proc/headway_line has a
+ * line for each such qdisc, in the order of their making: packets, their bytes on the
+ * wire, PAUSE frames, their bytes, and how many of these the switch has dropped.
  */
 #include <linux/etherdevice.h>
 #include <linux/module.h>
