@@ -104,7 +104,8 @@ fn flows_share_the_link_with_those_of_the_other_edge_until_it_is_gone() {
     }
     other.child.kill().unwrap();
     other.child.wait().unwrap();
-    let is_half = |state: &Value| share(state, 2).is_some_and(|share| (8.4..=10.0).contains(&share));
+    // A half, or more where the flow that nothing holds any more leaves less than that to one of them.
+    let is_half = |state: &Value| share(state, 2).is_some_and(|share| share >= 8.4);
     assert!(next_if(&mut one, "state", is_half).is_some(), "no half of the link");
     // One with another key is a stranger.
     let wrong = secret("wrong", "this is what a stranger says\n");

@@ -116,6 +116,10 @@ impl Locator {
         } else if self.config.tight && enough && self.capacity.is_some() {
             self.unclear = Some(reason);
             self.begin_tight();
+        } else if matches!(reason, Refused::CapacityUnclear(_)) {
+            // Pairs over two paths look like this, too.
+            self.unclear = Some(reason);
+            self.phase = Phase::Recheck;
         } else {
             self.refused = Some(reason);
         }

@@ -393,6 +393,22 @@ fn loads_that_leave_unevenly_are_blamed_and_not_the_budget() {
     assert!(steps > 4, "it persists: {steps}");
 }
 
+/// Also where its capacity is unclear, as that of pairs over two paths may be.
+#[test]
+fn a_path_that_changes_while_its_capacity_is_unclear_is_said_to_have_changed() {
+    let moved = |path: &mut Path, phase| path.network |= u8::from(phase == Phase::Pairs);
+    let [same, changed] = [false, true].map(|changes| {
+        let disturb = |path: &mut Path, phase| {
+            if changes {
+                moved(path, phase)
+            }
+        };
+        Path::new(&REFERENCE, 0.7).measure(config(), disturb).1.narrow
+    });
+    assert!(matches!(same, Err(Refused::CapacityUnclear(_))), "{same:?}");
+    assert!(matches!(changed, Err(Refused::NodeChanged { hop: 1, .. })), "{changed:?}");
+}
+
 #[test]
 fn a_path_of_as_many_hops_through_other_routers_is_refused() {
     let moved = |path: &mut Path, phase| path.network = u8::from(phase == Phase::Recheck);
