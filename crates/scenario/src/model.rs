@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use headway_control::Kind;
 use headway_queue::{DropTailConfig, Policer, QueueSpec};
 use headway_units::{Bytes, Duration, Instant, Rate, RateSteps};
 use serde::Deserialize;
@@ -573,6 +574,16 @@ impl FlowSpec {
     /// Returns the sizes of flows that come and go; `None` if they stay.
     pub fn arrival_sizes(&self) -> Option<SizeDistribution> {
         self.arrivals.as_ref()?.sizes(self.size)
+    }
+
+    /// Returns whether the controller is Rapid, which says when each segment leaves.
+    pub fn is_rapid(&self) -> bool {
+        matches!(self.controller.known(), Some(Kind::Rapid(_)))
+    }
+
+    /// Returns whether PAUSE frames make the gaps.
+    pub fn fills_line(&self) -> bool {
+        self.gaps == Mechanism::ByteClock && (self.is_rapid() || self.pacing)
     }
 
     /// Returns the name of the group in results.

@@ -371,7 +371,7 @@ impl<'a> Network<'a> {
         if is_explicit {
             self.add_headers(&there, &back);
         }
-        if rapid::is_rapid(spec) {
+        if spec.is_rapid() {
             rapid::prepare_receiver(&mut self.plan.nodes[to]);
         }
         self.lead(destination, &there, metrics);
@@ -393,7 +393,7 @@ impl<'a> Network<'a> {
                 self.plan.nodes[from].settings.push((format!("net/ipv4/tcp_{name}"), "0".to_owned()));
             }
         }
-        let is_filled = line::is_filled(spec);
+        let is_filled = spec.fills_line();
         if is_filled {
             self.fill_line(group, line, &there)?;
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod packets;
 #[path = "../../../cli/tests/support/mod.rs"]
 mod support;
 mod uml;

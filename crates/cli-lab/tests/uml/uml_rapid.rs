@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
+use crate::packets::{Packet, packets};
 use crate::support::PROGRAM;
 use crate::support::kernels::{Try, has_debug_kernel, has_kernel};
 use serde_json::Value;
@@ -191,20 +192,13 @@ rate = "40 Mb/s"
 /// The TCP packets in a capture: when they passed (ns), the number after their last byte, and what they
 /// acknowledge.
 fn passed(file: &Path) -> Vec<(i64, u32, u32)> {
-    let bytes = std::fs::read(file).unwrap();
-    let little = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let big = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
-    let mut found = Vec::new();
-    let mut at = 24;
-    while at < bytes.len() {
-        let (time, ip) = (i64::from(little(at)) * 1_000_000_000 + i64::from(little(at + 4)), at + 16 + 14);
-        if bytes[ip + 9] == 6 {
-            let payload = (big(ip) & 0xffff) - 20 - 4 * u32::from(bytes[ip + 32] >> 4);
-            found.push((time, big(ip + 24).wrapping_add(payload), big(ip + 28)));
-        }
-        at += 16 + little(at + 8) as usize;
-    }
-    found
+    let segment = |packet: &Packet| {
+        let ip = &packet.bytes[14..];
+        let big = |at: usize| u32::from_be_bytes(ip[at..at + 4].try_into().unwrap());
+        let payload = (big(0) & 0xffff) - 20 - 4 * u32::from(ip[32] >> 4);
+        (ip[9] == 6).then_some((packet.at, big(24).wrapping_add(payload), big(28)))
+    };
+    packets(file).iter().filter_map(segment).collect()
 }
 
 /// rapid F26.
@@ -278,18 +272,6 @@ line = "1 Gb/s"
 gaps = "byte-clock"
 "#;
 
-/// When full packets left into a link, in ns, from a capture with stamps of ns.
-fn departures(capture: &[u8]) -> Vec<i64> {
-    let mut times = Vec::new();
-    let mut rest = &capture[24..];
-    while rest.len() >= 16 {
-        let word = |at: usize| i64::from(u32::from_le_bytes(rest[at..at + 4].try_into().unwrap()));
-        times.extend((word(12) == 1514).then_some(word(0) * 1_000_000_000 + word(4)));
-        rest = &rest[16 + word(8) as usize..];
-    }
-    times
-}
-
 /// rapid F6 to F8 and F10: what fills a line is the time between segments, and the first hop drops it.
 #[test]
 fn pause_frames_make_gaps_that_are_exact_and_end_at_the_first_hop() {
@@ -310,7 +292,10 @@ fn pause_frames_make_gaps_that_are_exact_and_end_at_the_first_hop() {
     assert!(excess < 3_750_000, "{lines}");
     assert_eq!(summary["links"][0]["cross_bps"], 0);
     // After the first windows 1538 bytes take 123040 ns at 100 Mb/s.
-    let times = departures(&std::fs::read(run.path("out/sender-receiver.pcap")).unwrap());
-    let gaps: Vec<i64> = times.windows(2).skip(200).map(|pair| pair[1] - pair[0]).collect();
+    let full: Vec<Packet> = packets(&run.path("out/sender-receiver.pcap"))
+        .into_iter()
+        .filter(|packet| packet.length == 1514)
+        .collect();
+    let gaps: Vec<i64> = full.windows(2).skip(200).map(|pair| pair[1].at - pair[0].at).collect();
     assert!(gaps.len() > 1_000 && gaps.iter().all(|gap| *gap == 123_040), "{gaps:?}");
 }

@@ -4,22 +4,9 @@
 
 use std::path::Path;
 
+use crate::packets::packets;
 use crate::support::kernels::{MIXED, Try, files, has_kernel};
 use serde_json::Value;
-
-/// Returns timestamp (ns) and length of every packet in a capture with nanosecond timestamps.
-fn packets(file: &Path) -> Vec<(u64, u32)> {
-    let bytes = std::fs::read(file).unwrap();
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    assert_eq!(word(0), 0xa1b2_3c4d, "nanoseconds");
-    let mut packets = Vec::new();
-    let mut at = 24;
-    while at < bytes.len() {
-        packets.push((u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4)), word(at + 12)));
-        at += 16 + word(at + 8) as usize;
-    }
-    packets
-}
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
@@ -92,15 +79,15 @@ fn delays_are_exact_to_the_microsecond_and_gaps_to_the_nanosecond() {
     for mbps in [100, 1_000, 10_000] {
         let run = Try::new(&overload(mbps));
         run.summary(&["--pcap"]);
-        let (before, after) = (packets(&run.path("out/a-b.pcap")), packets(&run.path("out/b-c.pcap")));
+        let [before, after] = ["a-b", "b-c"].map(|name| packets(&run.path(&format!("out/{name}.pcap"))));
         assert!(after.len() > 100, "{} packets", after.len());
         // A packet leaves when its transmission would be complete: after the delay and 1538
         // bytes at the link's rate.
         let whole = 1538.0 * 8e3 / f64::from(mbps);
-        let delay = (after[0].0 - before[0].0) as f64 - 30e6 - whole;
+        let delay = (after[0].at - before[0].at) as f64 - 30e6 - whole;
         assert!(delay.abs() <= 1_000.0, "{mbps} Mb/s: the delay is off by {delay} ns");
         for pair in after.windows(2) {
-            let gap = (pair[1].0 - pair[0].0) as f64;
+            let gap = (pair[1].at - pair[0].at) as f64;
             assert!((gap - whole).abs() <= 1.0, "{mbps} Mb/s: a gap of {gap} ns instead of {whole} ns");
         }
     }

@@ -10,8 +10,6 @@
  *
  * Only segments of TCP with data are held, or only those without; what else
  * comes passes at once, as in the simulator.
- *
- * TCA_OPTIONS has one attribute, of type 1: struct options.
  */
 #include <linux/ip.h>
 #include <linux/module.h>
@@ -19,6 +17,8 @@
 #include <linux/rtnetlink.h>
 #include <linux/tcp.h>
 #include <net/pkt_sched.h>
+
+#include "options.h"
 
 /* Time from a packet to its interrupt when no other came recently, in ns */
 #define REACTION 1000
@@ -42,8 +42,6 @@ struct options {
 	u32 acks;
 	u32 unused;
 };
-
-enum { ATTRIBUTE_UNUSED, ATTRIBUTE_OPTIONS, ATTRIBUTES };
 
 struct card {
 	struct options options;
@@ -171,26 +169,16 @@ static void card_reset(struct Qdisc *sch)
 	qdisc_watchdog_cancel(&card->watchdog);
 }
 
-static const struct nla_policy policy[ATTRIBUTES] = {
-	[ATTRIBUTE_OPTIONS] = NLA_POLICY_EXACT_LEN(sizeof(struct options)),
-};
-
 static int card_init(struct Qdisc *sch, struct nlattr *nested, struct netlink_ext_ack *extack)
 {
 	struct card *card = qdisc_priv(sch);
-	struct nlattr *attributes[ATTRIBUTES];
 	int error;
 
 	/* Before anything can fail, as card_destroy() runs in any case. */
 	qdisc_watchdog_init(&card->watchdog, sch);
-	if (!nested)
-		return -EINVAL;
-	error = nla_parse_nested_deprecated(attributes, ATTRIBUTES - 1, nested, policy, extack);
+	error = read_options(nested, extack, &card->options, sizeof(card->options));
 	if (error)
 		return error;
-	if (!attributes[ATTRIBUTE_OPTIONS])
-		return -EINVAL;
-	memcpy(&card->options, nla_data(attributes[ATTRIBUTE_OPTIONS]), sizeof(card->options));
 	if (card->options.interval > NSEC_PER_SEC || card->options.jitter > 1 << SHARE_BITS ||
 	    !card->options.frames) {
 		NL_SET_ERR_MSG(extack, "a parameter of the card is out of its range");

@@ -7,9 +7,9 @@
  * Packets come when TCP's timer hands them over, and leave a fixed time later. The
  * module is the switch at the other end of the line, too, which drops PAUSE frames.
  *
- * TCA_OPTIONS has one attribute, of type 1: struct options. /proc/headway_line has a
- * line for each such qdisc, in the order of their making: packets, their bytes on the
- * wire, PAUSE frames, their bytes, and how many of these the switch has dropped.
+ * /proc/headway_line has a line for each such qdisc, in the order of their making:
+ * packets, their bytes on the wire, PAUSE frames, their bytes, and how many of these
+ * the switch has dropped.
  */
 #include <linux/etherdevice.h>
 #include <linux/module.h>
@@ -17,6 +17,8 @@
 #include <linux/rtnetlink.h>
 #include <linux/seq_file.h>
 #include <net/pkt_sched.h>
+
+#include "options.h"
 
 /* Preamble, checksum and gap between frames: what a frame takes on the wire beside its bytes here */
 #define BESIDE 24
@@ -36,8 +38,6 @@ struct options {
 	u32 largest;
 	u32 unused;
 };
-
-enum { ATTRIBUTE_UNUSED, ATTRIBUTE_OPTIONS, ATTRIBUTES };
 
 struct count {
 	u64 frames;
@@ -174,28 +174,18 @@ static void line_reset(struct Qdisc *sch)
 	qdisc_watchdog_cancel(&line->watchdog);
 }
 
-static const struct nla_policy policy[ATTRIBUTES] = {
-	[ATTRIBUTE_OPTIONS] = NLA_POLICY_EXACT_LEN(sizeof(struct options)),
-};
-
 static int line_init(struct Qdisc *sch, struct nlattr *nested, struct netlink_ext_ack *extack)
 {
 	struct line *line = qdisc_priv(sch);
-	struct nlattr *attributes[ATTRIBUTES];
 	int error;
 
 	/* Before anything can fail, as line_destroy() runs in any case. */
 	INIT_LIST_HEAD(&line->node);
 	qdisc_watchdog_init(&line->watchdog, sch);
 	line->device = qdisc_dev(sch);
-	if (!nested)
-		return -EINVAL;
-	error = nla_parse_nested_deprecated(attributes, ATTRIBUTES - 1, nested, policy, extack);
+	error = read_options(nested, extack, &line->options, sizeof(line->options));
 	if (error)
 		return error;
-	if (!attributes[ATTRIBUTE_OPTIONS])
-		return -EINVAL;
-	memcpy(&line->options, nla_data(attributes[ATTRIBUTE_OPTIONS]), sizeof(line->options));
 	/* Times of a second at most, and their work fit into 64 bits. */
 	if (!line->options.rate || line->options.rate > 10ULL * NSEC_PER_SEC || line->options.held > NSEC_PER_SEC ||
 	    line->options.largest < 2 * LEAST) {

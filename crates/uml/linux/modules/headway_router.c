@@ -8,8 +8,6 @@
  * of its own for the router: what fell due while nothing happened is run, with
  * its own time, before the next arrival or departure.
  *
- * TCA_OPTIONS has one attribute, of type 1: struct options.
- *
  * /proc/headway_router has a line for each control interval of every such
  * qdisc, in the order of time: its number, and struct explicit_record in
  * hexadecimal digits.
@@ -23,6 +21,7 @@
 
 #include "explicit.h"
 #include "explicit_wire.h"
+#include "options.h"
 
 /* Records that a qdisc keeps; those of later intervals are not written. */
 #define MOST_RECORDS 100000
@@ -38,8 +37,6 @@ struct options {
 	/* Which qdisc this is, in /proc/headway_router */
 	u32 number;
 };
-
-enum { ATTRIBUTE_UNUSED, ATTRIBUTE_OPTIONS, ATTRIBUTES };
 
 struct chunk {
 	struct list_head node;
@@ -244,28 +241,18 @@ static void router_reset(struct Qdisc *sch)
 	qdisc_watchdog_cancel(&router->watchdog);
 }
 
-static const struct nla_policy policy[ATTRIBUTES] = {
-	[ATTRIBUTE_OPTIONS] = NLA_POLICY_EXACT_LEN(sizeof(struct options)),
-};
-
 static int router_init(struct Qdisc *sch, struct nlattr *nested, struct netlink_ext_ack *extack)
 {
 	struct router *router = qdisc_priv(sch);
-	struct nlattr *attributes[ATTRIBUTES];
 	int error;
 
 	/* Before anything can fail, as router_destroy() runs in any case. */
 	INIT_LIST_HEAD(&router->chunks);
 	INIT_LIST_HEAD(&router->node);
 	qdisc_watchdog_init(&router->watchdog, sch);
-	if (!nested)
-		return -EINVAL;
-	error = nla_parse_nested_deprecated(attributes, ATTRIBUTES - 1, nested, policy, extack);
+	error = read_options(nested, extack, &router->options, sizeof(router->options));
 	if (error)
 		return error;
-	if (!attributes[ATTRIBUTE_OPTIONS])
-		return -EINVAL;
-	memcpy(&router->options, nla_data(attributes[ATTRIBUTE_OPTIONS]), sizeof(router->options));
 	if (!router->options.rate || explicit_check(&router->options.config) != EXPLICIT_NO_FAULT) {
 		NL_SET_ERR_MSG(extack, "a parameter of the router is out of its range");
 		return -EINVAL;

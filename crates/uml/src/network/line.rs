@@ -1,10 +1,8 @@
 //! Lines of senders that PAUSE frames fill: the module `headway_line` at the first device of each.
 
-use headway_host::gap::Mechanism;
-use headway_scenario::FlowSpec;
 use headway_units::{ConfigError, Duration, Rate};
 
-use super::{Network, rapid};
+use super::Network;
 use crate::plan::PlannedLine;
 
 /// Packets leave this long after TCP has handed them over, as on a host (`headway_net::frames::LATENCY`): gaps
@@ -12,11 +10,6 @@ use crate::plan::PlannedLine;
 const HELD: Duration = Duration::from_ms(5);
 /// The fastest line of the module.
 const FASTEST: Rate = Rate::from_bps(10_000_000_000);
-
-/// Whether PAUSE frames make the gaps of a flow.
-pub(super) fn is_filled(spec: &FlowSpec) -> bool {
-    spec.gaps == Mechanism::ByteClock && (rapid::is_rapid(spec) || spec.pacing)
-}
 
 impl Network<'_> {
     /// Fills the line of a group of flows, at the first hop of its path.

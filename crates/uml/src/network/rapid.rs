@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use headway_control::{Kind, RapidParameters};
+use headway_control::RapidParameters;
 use headway_host::gap::Mechanism;
 use headway_host::nic::AckStamp;
 use headway_scenario::{FlowSpec, Scenario};
@@ -14,19 +14,14 @@ use crate::plan::PlannedNode;
 /// Receivers must not hold back ACKs of segments that come out of order: these carry stamps, too.
 const NO_COMPRESSION: (&str, &str) = ("net/ipv4/tcp_comp_sack_nr", "0");
 
-/// Whether a flow is one of TCP Rapid.
-pub(super) fn is_rapid(spec: &FlowSpec) -> bool {
-    matches!(spec.controller.known(), Some(Kind::Rapid(_)))
-}
-
 /// Whether the routes of a flow have timestamps in microseconds.
 pub(super) fn wants_microseconds(spec: &FlowSpec) -> bool {
-    is_rapid(spec) && matches!(spec.stamp, AckStamp::Driver | AckStamp::Ack)
+    spec.is_rapid() && matches!(spec.stamp, AckStamp::Driver | AckStamp::Ack)
 }
 
 /// Rejects what the module does not have.
 pub(super) fn check(index: usize, spec: &FlowSpec) -> Result<(), ConfigError> {
-    if (is_rapid(spec) || spec.pacing) && !matches!(spec.gaps, Mechanism::Exact | Mechanism::ByteClock) {
+    if (spec.is_rapid() || spec.pacing) && !matches!(spec.gaps, Mechanism::Exact | Mechanism::ByteClock) {
         let key = format!("flow[{index}].gaps");
         let what = "the kernel in virtual time makes gaps exactly or by `byte-clock`; use `--on sim`";
         return Err(ConfigError::new(&key, what));

@@ -49,7 +49,7 @@ impl Controllers {
                 Some(Kind::Rapid(parameters)) => {
                     let line = topology.line_of(scenario, flow);
                     let options = rapid::options(&parameters, line, scenario);
-                    let required = Requirement::Rapid(options, gaps::are_filled(flow));
+                    let required = Requirement::Rapid(options, flow.fills_line());
                     controllers.require(&key, required, &kernels)?
                 }
                 _ => controllers.get(&key, &flow.controller, &kernels)?,
@@ -156,7 +156,7 @@ impl Controllers {
 /// Rejects controllers that no kernel can run.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     gaps::check(index, flow)?;
-    if rapid::is_rapid(flow) {
+    if flow.is_rapid() {
         return rapid::check(index, flow);
     }
     // The controllers that this kernel has are checked when the run begins.

@@ -18,32 +18,26 @@ use headway_uml::run_dir;
 use serde::Serialize;
 
 use super::controllers::Controllers;
-use super::rapid::is_rapid;
 use super::translate::Translated;
 use crate::endpoint::MARK;
 use crate::error::{Error, bail};
 use crate::outcome::RunFiles;
 use crate::uml;
 
-/// Whether PAUSE frames make the gaps of a flow.
-pub(super) fn are_filled(flow: &FlowSpec) -> bool {
-    flow.gaps == Mechanism::ByteClock && (is_rapid(flow) || flow.pacing)
-}
-
 /// Whether it is a flow of TCP that Rapid does not schedule.
 pub(super) fn are_paced(flow: &FlowSpec) -> bool {
-    are_filled(flow) && !is_rapid(flow)
+    flow.fills_line() && !flow.is_rapid()
 }
 
 /// Rejects what makes no gaps on this host.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
-    let makes_gaps = is_rapid(flow) || flow.pacing;
+    let makes_gaps = flow.is_rapid() || flow.pacing;
     if makes_gaps && !matches!(flow.gaps, Mechanism::Exact | Mechanism::ByteClock) {
         bail!(
             "`flow[{index}].gaps`: this host makes gaps by its own timers or by `byte-clock`; use --on sim"
         );
     }
-    if flow.pacing && !are_filled(flow) {
+    if flow.pacing && !flow.fills_line() {
         bail!(
             "`flow[{index}].pacing`: the lab has it with `gaps = \"byte-clock\"` only; use --on sim or --on uml"
         );
@@ -55,7 +49,7 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
 pub(super) fn with_lines(scenario: &Scenario) -> Scenario {
     let mut changed = scenario.clone();
     let topology = Topology::new(scenario);
-    for flow in scenario.flow.iter().filter(|flow| are_filled(flow)) {
+    for flow in scenario.flow.iter().filter(|flow| flow.fills_line()) {
         let route = topology.route(&flow.from, &flow.to, &flow.via).unwrap_or_default();
         let Some(first) = route.first().map(|hop| &topology.directions()[*hop]) else { continue };
         let line = &mut changed.link[first.link].line;
@@ -84,7 +78,7 @@ impl Fillers {
     ) -> Result<Fillers, Error> {
         let mut fillers = Fillers::default();
         let mut nodes: Vec<&str> = Vec::new();
-        for (group, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| are_filled(flow)) {
+        for (group, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| flow.fills_line()) {
             let node = translated.node(&flow.from);
             if nodes.contains(&node) {
                 continue;

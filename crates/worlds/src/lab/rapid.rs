@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use anyhow::Context as _;
-use headway_control::{Kind, RapidParameters};
+use headway_control::RapidParameters;
 use headway_host::nic::AckStamp;
 use headway_kernel::{Namespace, RapidOptions, StampOptions, StampReceiver};
 use headway_lab::Lab;
@@ -17,11 +17,6 @@ use crate::error::{Error, bail};
 
 /// ACKs that a receiver holds back while segments come out of order; of those every one tells of an arrival.
 const COMPRESSED: &str = "/proc/sys/net/ipv4/tcp_comp_sack_nr";
-
-/// Whether a flow is one of TCP Rapid.
-pub(super) fn is_rapid(flow: &FlowSpec) -> bool {
-    matches!(flow.controller.known(), Some(Kind::Rapid(_)))
-}
 
 /// Rejects what this host's sender and receiver do not have.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
@@ -39,7 +34,7 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
 /// Rejects flows to one host with different stamps: all of its connections tell arrivals in the same way.
 pub(super) fn check_alike(scenario: &Scenario) -> Result<(), Error> {
     let mut stamps = HashMap::new();
-    for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| is_rapid(flow)) {
+    for (index, flow) in scenario.flow.iter().enumerate().filter(|(_, flow)| flow.is_rapid()) {
         if *stamps.entry(&flow.to).or_insert(flow.stamp) != flow.stamp {
             bail!(
                 "the lab does not support `flow[{index}].stamp`: all flows of Rapid to one host must have the same there; use --on sim"
@@ -66,7 +61,7 @@ pub(super) fn prepare_receivers(
     let mut receivers: Vec<(&str, AckStamp)> = scenario
         .flow
         .iter()
-        .filter(|flow| is_rapid(flow))
+        .filter(|flow| flow.is_rapid())
         .map(|flow| (translated.node(&flow.to), flow.stamp))
         .collect();
     receivers.sort_by_key(|(node, _)| *node);
